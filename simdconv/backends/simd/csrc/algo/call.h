@@ -1,0 +1,48 @@
+/* What every recipe is given, and the parts of a call that all drivers fill in the same way. */
+#ifndef SC_CALL
+#define SC_CALL
+/* A loop over (block group, group, image, row, segment), segments fastest: neighbours share filters. */
+typedef struct {
+    ptrdiff_t block_groups, groups, images, rows, segments;
+} sc_loop;
+
+typedef struct {
+    ptrdiff_t block_group, group, image, row, segment;
+} sc_task;
+
+static ptrdiff_t loop_tasks(const sc_loop *l) {
+    return l->block_groups * l->groups * l->images * l->rows * l->segments;
+}
+
+static sc_task loop_task(const sc_loop *l, ptrdiff_t i) {
+    sc_task t;
+    t.segment = i % l->segments;
+    i /= l->segments;
+    t.row = i % l->rows;
+    i /= l->rows;
+    t.image = i % l->images;
+    i /= l->images;
+    t.group = i % l->groups;
+    t.block_group = i / l->groups;
+    return t;
+}
+
+/* Blocks of packed filters that share half of L2, and are enough groups to keep the threads busy */
+static ptrdiff_t blocks_in_l2(size_t block_bytes, ptrdiff_t blocks) {
+    ptrdiff_t fit = (ptrdiff_t)(sc_cache_bytes(2) / 2 / (block_bytes ? block_bytes : 1));
+    return sc_max(1, sc_min(fit, blocks));
+}
+
+/* Segments of a row, at most one a tile, so that every thread has several tasks */
+static ptrdiff_t row_segments(ptrdiff_t tiles, ptrdiff_t other_tasks, int threads) {
+    enum { TASKS_A_THREAD = 8 };
+    ptrdiff_t wanted = threads > 1 ? sc_ceil_div((ptrdiff_t)threads * TASKS_A_THREAD, other_tasks) : 1;
+    return sc_max(1, sc_min(tiles, wanted));
+}
+#endif
+
+SC_INLINE void FN(tile_epilogue)(const sc_problem *p, FN(tile) *t) {
+    t->activation = p->activation;
+    t->lo = (T)p->act_lo;
+    t->hi = (T)p->act_hi;
+}

@@ -1,0 +1,284 @@
+/* Driver "filter_rows": rows of the tile are packed filters, vectors are pixels and images where they lie.
+ *
+ *   for a group of filter blocks that shares L2          (block group)
+ *     for image block, output row, segment of the row    (a task)
+ *       present the windows:  direct   in place, c_in*h_f runs; border pixels from a padded patch
+ *                             im2win   one strip of the segment
+ *                             im2col   the matrix stored before the loop: one run of K
+ *       for tile of columns, TILE_VECTORS vectors                         (B: L1)
+ *         for block of at most TILE_ROWS filters, balanced                (A: streams from L2)
+ *           micro-kernel over the whole K
+ *
+ * A column is one image of one pixel: `inner` of them a pixel, side by side in the result. In the source
+ * they are side by side too where the stride is 1; else pixels are `distance` apart, and a vector
+ * holds images of one pixel (masked past the last) or, where half a register holds them all, two pixels. */
+typedef struct {
+    const sc_kernel *kernel;
+    const sc_problem *p;
+    const sc_operands *o;
+    sc_strides y;
+    sc_loop loop;
+    ptrdiff_t k, blocks, per_group;
+    ptrdiff_t pixels;         /* of a row of the loop */
+    ptrdiff_t unit;           /* pixels of a segment boundary and of a border patch */
+    sc_span interior;
+    ptrdiff_t columns, pitch; /* of the widest strip; of a border patch */
+    size_t table_bytes, matrix_bytes, thread_bytes;
+    sc_table table, patch;
+} FN(filter_plan);
+
+static ptrdiff_t FN(filter_blocks)(const sc_problem *p) { return sc_ceil_div(p->c_out, TILE_ROWS); }
+
+static FN(filter_plan) FN(filter_rows_plan)(const sc_kernel *kernel, const sc_problem *p, int threads) {
+    FN(filter_plan) f;
+    size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run));
+    ptrdiff_t units, others, widest;
+    memset(&f, 0, sizeof f);
+    f.kernel = kernel;
+    f.p = p;
+    f.y = sc_result_strides(p);
+    f.k = p->c_in * p->h_f * p->w_f;
+    f.blocks = FN(filter_blocks)(p);
+    f.per_group = blocks_in_l2((size_t)(f.k * TILE_ROWS) * sizeof(T), f.blocks);
+    f.unit = sc_max(1, TILE_COLUMNS / p->inner);
+    f.interior = sc_interior_columns(p);
+    f.loop.block_groups = sc_ceil_div(f.blocks, f.per_group);
+    f.loop.groups = p->groups;
+    f.loop.images = p->images;
+    f.loop.rows = p->h_out;
+    f.pixels = p->w_out;
+    f.table_bytes = room;
+    if (kernel->algorithm == SC_IM2COL) {
+        f.pixels = p->h_out * p->w_out;
+        f.loop.rows = 1;
+        f.matrix_bytes = sc_lines((size_t)(p->images * p->groups * f.k * f.pixels * p->inner) * sizeof(T));
+    }
+    units = sc_ceil_div(f.pixels, f.unit);
+    others = f.loop.block_groups * f.loop.groups * f.loop.images * f.loop.rows;
+    f.loop.segments = row_segments(units, others, threads);
+    if (kernel->algorithm == SC_IM2WIN) {
+        ptrdiff_t unit_bytes =
+            p->h_f * p->c_in * p->stride_w * f.unit * p->inner * (ptrdiff_t)sizeof(T);
+        ptrdiff_t fit = sc_max(1, (ptrdiff_t)sc_cache_bytes(2) / 4 / unit_bytes);
+        f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(units, fit));
+        widest = sc_min(f.pixels, sc_ceil_div(units, f.loop.segments) * f.unit);
+        f.columns = (widest - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
+        f.thread_bytes = sc_lines((size_t)(f.columns * p->h_f * p->c_in * p->inner) * sizeof(T));
+    }
+    if (kernel->algorithm == SC_DIRECT && (p->h_p > p->h_in || p->w_p > p->w_in)) {
+        f.pitch = (sc_min(f.unit, f.pixels) - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
+        f.table_bytes = 2 * room;
+        f.thread_bytes = room + sc_lines((size_t)(f.pitch * p->h_f * p->c_in * p->inner) * sizeof(T));
+    }
+    return f;
+}
+
+static ptrdiff_t FN(filter_rows_filter_size)(const sc_kernel *kernel, const sc_problem *p) {
+    (void)kernel;
+    return p->groups * p->c_out * p->c_in * p->h_f * p->w_f;
+}
+
+static size_t FN(filter_rows_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads) {
+    FN(filter_plan) f = FN(filter_rows_plan)(kernel, p, threads);
+    return f.table_bytes + f.matrix_bytes + (size_t)threads * f.thread_bytes;
+}
+
+static void FN(filter_rows_pack_block)(void *context, ptrdiff_t task, int thread) {
+    const FN(pixel_pack) *c = context;
+    const sc_problem *p = c->p;
+    ptrdiff_t blocks = FN(filter_blocks)(p), group = task / blocks, b = task % blocks;
+    ptrdiff_t first = sc_part(p->c_out, blocks, b), rows = sc_part(p->c_out, blocks, b + 1) - first;
+    (void)thread;
+    first += group * p->c_out;
+    FN(pack_filters)(p, filter_order_of(c->kernel, p), c->w + first * p->w_o, rows, rows,
+                     c->packed + first * p->c_in * p->h_f * p->w_f);
+}
+
+static void FN(filter_rows_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w,
+                                 void *packed, sc_team team) {
+    FN(pixel_pack) c = {kernel, p, w, packed};
+    sc_parallel(p->groups * FN(filter_blocks)(p), team, FN(filter_rows_pack_block), &c);
+}
+
+/* all blocks of the task's block group over one tile of columns, the first of them `column` */
+static void FN(filter_tile)(const FN(filter_plan) *f, const sc_task *at, FN(tile) *t, int mode,
+                            int vectors, ptrdiff_t column) {
+    ptrdiff_t last = sc_min(f->blocks, (at->block_group + 1) * f->per_group), c_out = f->p->c_out;
+    T *y = (T *)f->o->y + at->image * f->y.image + at->row * f->y.h + column;
+    for (ptrdiff_t b = at->block_group * f->per_group; b < last; b++) {
+        ptrdiff_t first = sc_part(c_out, f->blocks, b), rows = sc_part(c_out, f->blocks, b + 1) - first;
+        ptrdiff_t channel = at->group * c_out + first;
+        t->a = (const T *)f->o->filter + channel * f->k;
+        t->c = y + channel * f->y.c;
+        t->bias = f->o->bias ? (const T *)f->o->bias + channel : NULL;
+        FN(lanes_kernels)[rows - 1][mode][vectors - 1](t);
+    }
+}
+
+/* `columns` columns side by side in source and result */
+static void FN(dense_columns)(const FN(filter_plan) *f, const sc_task *at, FN(tile) *t, const T *b,
+                              ptrdiff_t column, ptrdiff_t columns) {
+    t->b_vector = t->c_vector = VL;
+    for (ptrdiff_t q = 0; q < columns; q += TILE_COLUMNS) {
+        ptrdiff_t left = sc_min(TILE_COLUMNS, columns - q);
+        t->b = b + q;
+        t->columns[0] = sc_min(left, VL);
+        t->columns[1] = left - t->columns[0];
+        FN(filter_tile)(f, at, t, left % VL ? LANES_MASKED : LANES_FULL, left > VL ? 2 : 1, column + q);
+    }
+}
+
+/* pixels [j0, j1) of the row: `b` is where the window of j0 starts, pixels `distance` apart in it */
+static void FN(pixel_columns)(const FN(filter_plan) *f, const sc_task *at, FN(tile) *t, const T *b,
+                              ptrdiff_t distance, ptrdiff_t j0, ptrdiff_t j1) {
+    ptrdiff_t inner = f->p->inner, column = j0 * inner;
+    if (distance == inner) {
+        FN(dense_columns)(f, at, t, b, column, (j1 - j0) * inner);
+        return;
+    }
+    if (inner >= VL) { /* whole vectors of one pixel's images, then the last ones */
+        for (ptrdiff_t j = j0; j < j1; j++, b += distance, column += inner)
+            FN(dense_columns)(f, at, t, b, column, inner);
+        return;
+    }
+    int halves = VHALVES && 2 * inner == VL, each = halves ? 2 : 1; /* pixels a vector */
+    t->b_half = distance;
+    t->b_vector = each * distance;
+    t->c_vector = each * inner;
+    for (ptrdiff_t j = j0; j < j1;) {
+        ptrdiff_t left = j1 - j;
+        int vectors = left >= 2 * each ? 2 : 1;
+        t->b = b;
+        t->columns[0] = t->columns[1] = each * inner;
+        if (left < each) { /* the odd pixel: no upper half to read */
+            t->columns[0] = inner;
+            FN(filter_tile)(f, at, t, LANES_MASKED, 1, column);
+            return;
+        }
+        FN(filter_tile)(f, at, t, halves ? LANES_HALVES : LANES_MASKED, vectors, column);
+        j += vectors * each;
+        b += vectors * each * distance;
+        column += vectors * each * inner;
+    }
+}
+
+/* The three ways to present a segment: pixels [j0, j1) of one output row. */
+typedef struct {
+    sc_task at;
+    ptrdiff_t j0, j1;
+    const T *x;
+    char *own;
+} FN(span);
+
+static void FN(strip_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile) *t) {
+    const sc_problem *p = f->p;
+    T *strip = (T *)s->own;
+    FN(strip)(p, s->x, s->at.row, s->j0 * p->stride_w,
+              (s->j1 - 1 - s->j0) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1, f->columns, strip);
+    FN(use_table)(t, &f->table);
+    t->b_step = p->inner;
+    FN(pixel_columns)(f, &s->at, t, strip, p->stride_w * p->h_f * p->inner, s->j0, s->j1);
+}
+
+static void FN(matrix_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile) *t) {
+    const sc_problem *p = f->p;
+    ptrdiff_t row = f->pixels * p->inner;
+    const T *matrix = (const T *)((const char *)f->o->workspace + f->table_bytes);
+    FN(use_table)(t, &f->table);
+    t->b_step = row;
+    FN(pixel_columns)(f, &s->at, t,
+                      matrix + (s->at.image * p->groups + s->at.group) * f->k * row + s->j0 * p->inner,
+                      p->inner, s->j0, s->j1);
+}
+
+static void FN(direct_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile) *t) {
+    const sc_problem *p = f->p;
+    ptrdiff_t row = (s->at.row * p->stride_h - p->top) * p->x_h, first, last;
+    T *patch = (T *)(s->own + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)));
+    sc_table table = f->table;
+    int in_place = 1;
+    if (!sc_row_is_interior(p, s->at.row)) {
+        sc_place place = {p->x_c, p->x_h, p->x_w, 1, s->at.row};
+        for (ptrdiff_t u = 0; u < p->h_f && !f->o->filter_finite; u++)
+            in_place &= sc_source_row(p, s->at.row, u) >= 0; /* 0 * Inf is NaN: multiply the zeros */
+        if (in_place) table = sc_window_table(p, &place, (sc_run *)s->own);
+        row = 0;
+    }
+    first = in_place ? sc_min(sc_max(s->j0, f->interior.first), s->j1) : s->j1;
+    last = in_place ? sc_max(sc_min(s->j1, f->interior.last), first) : s->j1;
+    for (ptrdiff_t j = s->j0; j < s->j1;) {
+        ptrdiff_t border_end = j < first ? first : s->j1, end = sc_min(j + f->unit, border_end);
+        if (j == first && last > first) {
+            FN(use_table)(t, &table);
+            t->b_step = p->dilation_w * p->x_w;
+            FN(pixel_columns)(f, &s->at, t, s->x + row + (first * p->stride_w - p->left) * p->x_w,
+                              p->stride_w * p->x_w, first, last);
+            j = last;
+            continue;
+        }
+        FN(border_patch)(p, s->x, s->at.row, j * p->stride_w,
+                         (end - 1 - j) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1, f->pitch, patch);
+        FN(use_table)(t, &f->patch);
+        t->b_step = p->inner;
+        FN(pixel_columns)(f, &s->at, t, patch, p->stride_w * p->inner, j, end);
+        j = end;
+    }
+}
+
+static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
+    const FN(filter_plan) *f = context;
+    const sc_problem *p = f->p;
+    ptrdiff_t units = sc_ceil_div(f->pixels, f->unit);
+    FN(span) s;
+    FN(tile) t;
+    s.at = loop_task(&f->loop, task);
+    s.j0 = sc_part(units, f->loop.segments, s.at.segment) * f->unit;
+    s.j1 = sc_min(f->pixels, sc_part(units, f->loop.segments, s.at.segment + 1) * f->unit);
+    s.x = (const T *)f->o->x + s.at.image * p->x_image + s.at.group * p->c_in * p->x_c;
+    s.own = (char *)f->o->workspace + f->table_bytes + f->matrix_bytes + (size_t)thread * f->thread_bytes;
+    memset(&t, 0, sizeof t);
+    FN(tile_epilogue)(p, &t);
+    t.store = STORE_ROWS;
+    t.c_row = f->y.c;
+    t.bias_by_row = 1;
+    if (f->kernel->algorithm == SC_IM2WIN) FN(strip_span)(f, &s, &t);
+    else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_span)(f, &s, &t);
+    else FN(direct_span)(f, &s, &t);
+}
+
+/* one task: row (image, c, u, v) of the matrix, all output rows */
+static void FN(filter_rows_matrix)(void *context, ptrdiff_t task, int thread) {
+    const FN(filter_plan) *f = context;
+    const sc_problem *p = f->p;
+    ptrdiff_t window = p->h_f * p->w_f, per_image = p->groups * f->k, image = task / per_image;
+    ptrdiff_t c = task % per_image / window, u = task % window / p->w_f, v = task % p->w_f;
+    const T *x = (const T *)f->o->x + image * p->x_image + c * p->x_c;
+    T *to = (T *)((char *)f->o->workspace + f->table_bytes) + task * f->pixels * p->inner;
+    (void)thread;
+    for (ptrdiff_t m = 0; m < p->h_out; m++, to += p->w_out * p->inner) FN(matrix_row)(p, x, m, u, v, to);
+}
+
+static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p, const sc_operands *o) {
+    FN(filter_plan) f = FN(filter_rows_plan)(kernel, p, o->team.threads);
+    sc_run *room = o->workspace;
+    sc_place place = {p->x_c, p->x_h, p->x_w, 0, 0};
+    f.o = o;
+    if (kernel->algorithm == SC_IM2WIN) {
+        f.table = sc_strip_table(p, f.columns, room);
+    } else if (kernel->algorithm == SC_IM2COL) {
+        room[0].x = room[0].k = 0;
+        f.table.runs = room;
+        f.table.count = 1;
+        f.table.len = f.k;
+        sc_parallel(p->images * p->groups * f.k, o->team, FN(filter_rows_matrix), &f);
+    } else {
+        f.table = sc_window_table(p, &place, room);
+    }
+    if (f.pitch) {
+        sc_problem compact = *p;
+        sc_place patch = {p->h_f * f.pitch * p->inner, f.pitch * p->inner, p->inner, 0, 0};
+        compact.dilation_h = 1;
+        f.patch = sc_window_table(&compact, &patch, room + sc_table_room(p));
+    }
+    sc_parallel(loop_tasks(&f.loop), o->team, FN(filter_rows_task), &f);
+}

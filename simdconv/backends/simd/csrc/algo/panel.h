@@ -1,0 +1,133 @@
+/* Driver "panel" (implicit): rows of the tile are filters where they lie (OIHW), vectors are a packed panel.
+ *
+ *   for image (or all images, flattened, where maps are small), group, tile of TILE_COLUMNS columns
+ *     pack the panel: K x TILE_COLUMNS                                    (B: L2, streams through L1)
+ *     for block of at most TILE_ROWS filters, balanced                    (A: streams from L2 or L3,
+ *       micro-kernel over the whole K                                      4 bytes a row and step)
+ *
+ * im2col that is never stored whole, and no copy of the filter at all: deep layers on small maps, where
+ * packing the filter would cost as much as the convolution. Where few tiles exist, blocks of filters are
+ * tasks too; a thread keeps its panel while the tile stays the same. */
+typedef struct {
+    const sc_kernel *kernel;
+    const sc_problem *p;
+    const sc_operands *o;
+    sc_strides y;
+    sc_loop loop; /* row: tile; segment: range of filter blocks */
+    ptrdiff_t k, blocks;
+    ptrdiff_t columns, vectors, tiles; /* of an image, or of all of them */
+    size_t table_bytes, panel_bytes, thread_bytes;
+} FN(panel_plan);
+
+static FN(panel_plan) FN(panel_plan_of)(const sc_kernel *kernel, const sc_problem *p, int threads) {
+    enum { SMALL_MAP = 8 * TILE_COLUMNS };
+    FN(panel_plan) f;
+    ptrdiff_t columns = p->h_out * p->w_out * p->inner;
+    int flat = p->images > 1 && columns < SMALL_MAP;
+    memset(&f, 0, sizeof f);
+    f.kernel = kernel;
+    f.p = p;
+    f.y = sc_result_strides(p);
+    f.k = p->c_in * p->h_f * p->w_f;
+    f.blocks = sc_ceil_div(p->c_out, TILE_ROWS);
+    f.columns = flat ? p->images * columns : columns;
+    f.vectors = sc_ceil_div(f.columns, VL);
+    f.tiles = sc_ceil_div(f.vectors, TILE_VECTORS);
+    f.loop.block_groups = 1;
+    f.loop.groups = p->groups;
+    f.loop.images = flat ? 1 : p->images;
+    f.loop.rows = f.tiles;
+    f.loop.segments = row_segments(f.blocks, p->groups * f.loop.images * f.tiles, threads);
+    f.table_bytes = sc_lines(sizeof(sc_run));
+    f.panel_bytes = sc_lines((size_t)(f.k * TILE_COLUMNS) * sizeof(T));
+    f.thread_bytes = f.panel_bytes + sc_lines(sizeof(ptrdiff_t));
+    return f;
+}
+
+static ptrdiff_t FN(panel_filter_size)(const sc_kernel *kernel, const sc_problem *p) {
+    (void)kernel;
+    (void)p;
+    return 0;
+}
+
+static void FN(panel_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w, void *packed,
+                           sc_team team) {
+    (void)kernel;
+    (void)p;
+    (void)w;
+    (void)packed;
+    (void)team;
+}
+
+static size_t FN(panel_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads) {
+    FN(panel_plan) f = FN(panel_plan_of)(kernel, p, threads);
+    return f.table_bytes + (size_t)threads * f.thread_bytes;
+}
+
+static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
+    const FN(panel_plan) *f = context;
+    const sc_problem *p = f->p;
+    sc_task at = loop_task(&f->loop, task);
+    T *panel = (T *)((char *)f->o->workspace + f->table_bytes + (size_t)thread * f->thread_bytes);
+    ptrdiff_t *held = (ptrdiff_t *)((char *)panel + f->panel_bytes); /* which tile the panel is, + 1 */
+    ptrdiff_t vector = sc_part(f->vectors, f->tiles, at.row);
+    int vectors = (int)(sc_part(f->vectors, f->tiles, at.row + 1) - vector), pieces;
+    ptrdiff_t first = vector * VL, columns = sc_min(vectors * VL, f->columns - first);
+    ptrdiff_t offsets[TILE_COLUMNS], block = sc_part(f->blocks, f->loop.segments, at.segment);
+    ptrdiff_t last = sc_part(f->blocks, f->loop.segments, at.segment + 1);
+    T *y = (T *)f->o->y + at.image * f->y.image;
+    sc_piece piece[TILE_COLUMNS];
+    FN(tile) t;
+    memset(&t, 0, sizeof t);
+    FN(tile_epilogue)(p, &t);
+    pieces = cut_pieces(p, at.image, first, columns, piece);
+    if (*held != 1 + task / f->loop.segments) {
+        FN(pack_panel)(p, (const T *)f->o->x + at.group * p->c_in * p->x_c, piece, pieces, vectors * VL,
+                       panel);
+        *held = 1 + task / f->loop.segments;
+    }
+    t.runs = f->o->workspace;
+    t.count = 1;
+    t.len = f->k;
+    t.b = panel;
+    t.a_row = f->k;
+    t.bias_by_row = 1;
+    t.columns[0] = sc_min(columns, VL);
+    t.columns[1] = columns - t.columns[0];
+    t.c_row = f->y.c;
+    t.c_vector = VL;
+    if (p->layout == SC_NHWC) {
+        t.store = STORE_COLUMNS;
+        t.c_column = f->y.w;
+        y += first * f->y.w;
+    } else if (piece[pieces - 1].image == piece[0].image) {
+        t.store = STORE_ROWS;
+        y += (piece[0].image - at.image) * f->y.image + piece[0].m * f->y.h +
+             piece[0].j * f->y.w + piece[0].lane;
+    } else {
+        t.store = STORE_SCATTER;
+        t.c_offsets = offsets;
+        for (int i = 0; i < pieces; i++)
+            for (ptrdiff_t j = 0; j < piece[i].columns; j++)
+                offsets[piece[i].start + j] = piece[i].image * f->y.image + piece[i].m * f->y.h +
+                                              piece[i].j * f->y.w + piece[i].lane + j;
+    }
+    for (; block < last; block++) {
+        ptrdiff_t o = sc_part(p->c_out, f->blocks, block), channel = at.group * p->c_out + o;
+        t.a = (const T *)f->o->filter + channel * f->k;
+        t.c = y + channel * f->y.c;
+        t.bias = f->o->bias ? (const T *)f->o->bias + channel : NULL;
+        FN(rows_kernels)[sc_part(p->c_out, f->blocks, block + 1) - o - 1][vectors - 1](&t);
+    }
+}
+
+static void FN(panel_run)(const sc_kernel *kernel, const sc_problem *p, const sc_operands *o) {
+    FN(panel_plan) f = FN(panel_plan_of)(kernel, p, o->team.threads);
+    sc_run *run = o->workspace;
+    f.o = o;
+    run->x = run->k = 0;
+    for (int thread = 0; thread < o->team.threads; thread++)
+        *(ptrdiff_t *)((char *)o->workspace + f.table_bytes + (size_t)thread * f.thread_bytes +
+                       f.panel_bytes) = 0;
+    sc_parallel(loop_tasks(&f.loop), o->team, FN(panel_task), &f);
+}

@@ -1,0 +1,269 @@
+/* Driver "pixel_rows": rows of the tile are output pixels, vectors are packed filters.
+ *
+ *   for a group of filter blocks that shares L2          (block group)
+ *     for image, output row, segment of the row          (a task)
+ *       present the windows:  direct   in place, h_f runs (c_in*h_f in NCHW); at a border a padded patch
+ *                             im2win   one strip of the segment, in L1 or L2
+ *                             im2col   the matrix stored before the loop
+ *       for tile of at most TILE_ROWS pixels, balanced over the row       (A: L1)
+ *         for block of TILE_COLUMNS filters                               (B: streams from L2)
+ *           micro-kernel over the whole K; result in registers till it is done
+ *
+ * NHWC stores rows, NCHW the transpose. Workspace: shared tables (and im2col's matrix), then a patch or a
+ * strip a thread. */
+typedef struct {
+    const sc_kernel *kernel;
+    const sc_problem *p;
+    const sc_operands *o;
+    sc_strides y;
+    filter_order order;
+    sc_loop loop;
+    ptrdiff_t k, blocks, per_group; /* per group of channels; blocks in a block group */
+    ptrdiff_t pixels, tiles;        /* of a row */
+    ptrdiff_t unit;                 /* elements of one pixel: c_in in NHWC, 1 in NCHW */
+    sc_span interior;
+    ptrdiff_t columns, pitch;       /* of the widest strip; of a border patch */
+    size_t table_bytes, matrix_bytes, thread_bytes;
+    sc_table table, patch;
+} FN(pixel_plan);
+
+static FN(pixel_plan) FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_problem *p, int threads) {
+    FN(pixel_plan) f;
+    size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run));
+    ptrdiff_t widest, others;
+    memset(&f, 0, sizeof f);
+    f.kernel = kernel;
+    f.p = p;
+    f.y = sc_result_strides(p);
+    f.order = filter_order_of(kernel, p);
+    f.k = p->c_in * p->h_f * p->w_f;
+    f.blocks = sc_ceil_div(p->c_out, TILE_COLUMNS);
+    f.per_group = blocks_in_l2((size_t)(f.k * TILE_COLUMNS) * sizeof(T), f.blocks);
+    f.unit = p->layout == SC_NHWC ? p->c_in : 1;
+    f.interior = sc_interior_columns(p);
+    f.loop.block_groups = sc_ceil_div(f.blocks, f.per_group);
+    f.loop.groups = p->groups;
+    f.loop.images = p->images;
+    f.loop.rows = p->h_out;
+    f.pixels = p->w_out;
+    if (kernel->algorithm == SC_IM2COL) {
+        f.pixels = p->h_out * p->w_out;
+        f.loop.rows = 1;
+        f.matrix_bytes = sc_lines((size_t)(p->images * f.pixels * f.k * p->groups) * sizeof(T));
+    }
+    f.tiles = sc_ceil_div(f.pixels, TILE_ROWS);
+    others = f.loop.block_groups * f.loop.groups * f.loop.images * f.loop.rows;
+    f.loop.segments = row_segments(f.tiles, others, threads);
+    if (kernel->algorithm == SC_IM2WIN) {
+        ptrdiff_t column_bytes = p->h_f * p->c_in * p->stride_w * TILE_ROWS * (ptrdiff_t)sizeof(T);
+        ptrdiff_t fit = sc_max(1, (ptrdiff_t)sc_cache_bytes(2) / 4 / column_bytes); /* tiles */
+        f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(f.tiles, fit));
+        widest = sc_min(f.pixels, sc_ceil_div(f.tiles, f.loop.segments) * TILE_ROWS);
+        f.columns = (widest - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
+        f.thread_bytes = sc_lines((size_t)(f.columns * p->h_f * p->c_in) * sizeof(T));
+    }
+    f.table_bytes = room;
+    if (kernel->algorithm == SC_DIRECT && (p->h_p > p->h_in || p->w_p > p->w_in)) {
+        widest = sc_min(f.pixels, TILE_ROWS);
+        f.pitch = (widest - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
+        f.table_bytes = 2 * room;
+        f.thread_bytes = room + sc_lines((size_t)(f.pitch * p->h_f * p->c_in) * sizeof(T));
+    }
+    return f;
+}
+
+static ptrdiff_t FN(pixel_rows_filter_size)(const sc_kernel *kernel, const sc_problem *p) {
+    ptrdiff_t vectors = sc_ceil_div(p->c_out, VL);
+    (void)kernel;
+    return p->groups * p->c_in * p->h_f * p->w_f * vectors * VL;
+}
+
+static size_t FN(pixel_rows_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads) {
+    FN(pixel_plan) f = FN(pixel_rows_plan)(kernel, p, threads);
+    return f.table_bytes + f.matrix_bytes + (size_t)threads * f.thread_bytes;
+}
+
+/* filters of block b: TILE_COLUMNS of them, in one vector where the last ones fit in one */
+static ptrdiff_t FN(block_width)(const sc_problem *p, ptrdiff_t b) {
+    return p->c_out - b * TILE_COLUMNS > VL ? TILE_COLUMNS : VL;
+}
+
+typedef struct {
+    const sc_kernel *kernel;
+    const sc_problem *p;
+    const T *w;
+    T *packed;
+} FN(pixel_pack);
+
+static void FN(pixel_rows_pack_block)(void *context, ptrdiff_t task, int thread) {
+    const FN(pixel_pack) *c = context;
+    const sc_problem *p = c->p;
+    ptrdiff_t blocks = sc_ceil_div(p->c_out, TILE_COLUMNS), group = task / blocks, b = task % blocks;
+    ptrdiff_t k = p->c_in * p->h_f * p->w_f, first = b * TILE_COLUMNS;
+    T *to = c->packed + k * (group * sc_ceil_div(p->c_out, VL) * VL + first);
+    (void)thread;
+    FN(pack_filters)(p, filter_order_of(c->kernel, p), c->w + (group * p->c_out + first) * p->w_o,
+                     FN(block_width)(p, b), sc_min(TILE_COLUMNS, p->c_out - first), to);
+}
+
+static void FN(pixel_rows_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w,
+                                void *packed, sc_team team) {
+    FN(pixel_pack) c = {kernel, p, w, packed};
+    sc_parallel(p->groups * sc_ceil_div(p->c_out, TILE_COLUMNS), team, FN(pixel_rows_pack_block), &c);
+}
+
+/* all blocks of the task's block group over one tile of `rows` pixels from output column j on */
+static void FN(pixel_tile)(const FN(pixel_plan) *f, const sc_task *at, FN(tile) *t, ptrdiff_t rows,
+                           ptrdiff_t j) {
+    const sc_problem *p = f->p;
+    ptrdiff_t last = sc_min(f->blocks, (at->block_group + 1) * f->per_group);
+    const T *packed = (const T *)f->o->filter + at->group * f->k * sc_ceil_div(p->c_out, VL) * VL;
+    T *y = (T *)f->o->y + at->image * f->y.image + at->row * f->y.h + j * f->y.w;
+    for (ptrdiff_t b = at->block_group * f->per_group; b < last; b++) {
+        ptrdiff_t first = b * TILE_COLUMNS, filters = sc_min(TILE_COLUMNS, p->c_out - first);
+        ptrdiff_t channel = at->group * p->c_out + first;
+        t->b = packed + f->k * first;
+        t->columns[0] = sc_min(filters, VL);
+        t->columns[1] = filters - t->columns[0];
+        t->c = y + channel * f->y.c;
+        t->bias = f->o->bias ? (const T *)f->o->bias + channel : NULL;
+        FN(rows_kernels)[rows - 1][filters > VL](t);
+    }
+}
+
+
+/* The three ways to present a segment: tiles [tile, last) of one output row. */
+typedef struct {
+    sc_task at;
+    ptrdiff_t tile, last;
+    const T *x; /* first channel of the group in the image */
+    char *own;  /* the thread's part of the workspace */
+} FN(segment);
+
+static ptrdiff_t FN(tile_start)(const FN(pixel_plan) *f, ptrdiff_t tile) {
+    return sc_part(f->pixels, f->tiles, tile);
+}
+
+static void FN(use_table)(FN(tile) *t, const sc_table *table) {
+    t->runs = table->runs;
+    t->count = table->count;
+    t->len = table->len;
+}
+
+/* im2win: one strip of the segment's columns, every window a run of it */
+static void FN(strip_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(tile) *t) {
+    const sc_problem *p = f->p;
+    ptrdiff_t first = FN(tile_start)(f, s->tile), end = FN(tile_start)(f, s->last);
+    ptrdiff_t columns = (end - 1 - first) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
+    T *strip = (T *)s->own;
+    FN(strip)(p, s->x, s->at.row, first * p->stride_w, columns, f->columns, strip);
+    FN(use_table)(t, &f->table);
+    t->a_row = p->stride_w * p->h_f * f->unit;
+    for (ptrdiff_t tile = s->tile; tile < s->last; tile++) {
+        ptrdiff_t j = FN(tile_start)(f, tile);
+        t->a = strip + (j - first) * t->a_row;
+        FN(pixel_tile)(f, &s->at, t, FN(tile_start)(f, tile + 1) - j, j);
+    }
+}
+
+/* im2col: rows of the stored matrix */
+static void FN(matrix_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(tile) *t) {
+    const T *matrix = (const T *)((const char *)f->o->workspace + f->table_bytes);
+    FN(use_table)(t, &f->table);
+    t->a_row = f->k * f->p->groups;
+    for (ptrdiff_t tile = s->tile; tile < s->last; tile++) {
+        ptrdiff_t j = FN(tile_start)(f, tile);
+        t->a = matrix + (s->at.image * f->pixels + j) * t->a_row + s->at.group * f->p->c_in;
+        FN(pixel_tile)(f, &s->at, t, FN(tile_start)(f, tile + 1) - j, j);
+    }
+}
+
+/* direct: windows in place. Rows above and below the image are left out where the filter is finite, or
+ * taken from where the padding mode says; tiles at a side border are copied, padded, to a patch. */
+static void FN(direct_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(tile) *t) {
+    const sc_problem *p = f->p;
+    ptrdiff_t row = (s->at.row * p->stride_h - p->top) * p->x_h;
+    T *patch = (T *)(s->own + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)));
+    sc_table table = f->table;
+    int in_place = 1;
+    if (!sc_row_is_interior(p, s->at.row)) {
+        sc_place place = {p->x_c, p->x_h, p->x_w, 1, s->at.row};
+        for (ptrdiff_t u = 0; u < p->h_f && !f->o->filter_finite; u++)
+            in_place &= sc_source_row(p, s->at.row, u) >= 0; /* 0 * Inf is NaN: multiply the zeros */
+        if (in_place) table = sc_window_table(p, &place, (sc_run *)s->own);
+        row = 0;
+    }
+    for (ptrdiff_t tile = s->tile; tile < s->last; tile++) {
+        ptrdiff_t j0 = FN(tile_start)(f, tile), j1 = FN(tile_start)(f, tile + 1);
+        if (in_place && j0 >= f->interior.first && j1 <= f->interior.last) {
+            FN(use_table)(t, &table);
+            t->a = s->x + row + (j0 * p->stride_w - p->left) * p->x_w;
+            t->a_row = p->stride_w * p->x_w;
+        } else {
+            ptrdiff_t columns = (j1 - j0 - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
+            FN(border_patch)(p, s->x, s->at.row, j0 * p->stride_w, columns, f->pitch, patch);
+            FN(use_table)(t, &f->patch);
+            t->a = patch;
+            t->a_row = p->stride_w * f->unit;
+        }
+        FN(pixel_tile)(f, &s->at, t, j1 - j0, j0);
+    }
+}
+
+static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
+    const FN(pixel_plan) *f = context;
+    const sc_problem *p = f->p;
+    FN(segment) s;
+    FN(tile) t;
+    s.at = loop_task(&f->loop, task);
+    s.tile = sc_part(f->tiles, f->loop.segments, s.at.segment);
+    s.last = sc_part(f->tiles, f->loop.segments, s.at.segment + 1);
+    s.x = (const T *)f->o->x + s.at.image * p->x_image + s.at.group * p->c_in * p->x_c;
+    s.own = (char *)f->o->workspace + f->table_bytes + f->matrix_bytes + (size_t)thread * f->thread_bytes;
+    memset(&t, 0, sizeof t);
+    FN(tile_epilogue)(p, &t);
+    t.store = p->layout == SC_NHWC ? STORE_ROWS : STORE_COLUMNS;
+    t.c_row = f->y.w;
+    t.c_vector = VL;
+    t.c_column = f->y.c;
+    if (f->kernel->algorithm == SC_IM2WIN) FN(strip_segment)(f, &s, &t);
+    else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_segment)(f, &s, &t);
+    else FN(direct_segment)(f, &s, &t);
+}
+
+static void FN(pixel_rows_matrix)(void *context, ptrdiff_t task, int thread) {
+    const FN(pixel_plan) *f = context;
+    const sc_problem *p = f->p;
+    ptrdiff_t image = task / p->h_out, m = task % p->h_out, width = f->k * p->groups;
+    T *to = (T *)((char *)f->o->workspace + f->table_bytes) + (image * f->pixels + m * p->w_out) * width;
+    const T *x = (const T *)f->o->x + image * p->x_image;
+    (void)thread;
+    for (ptrdiff_t j = 0; j < p->w_out; j++, to += width)
+        FN(window_row)(p, x, m, j, p->c_in * p->groups, to);
+}
+
+static void FN(pixel_rows_run)(const sc_kernel *kernel, const sc_problem *p, const sc_operands *o) {
+    FN(pixel_plan) f = FN(pixel_rows_plan)(kernel, p, o->team.threads);
+    sc_run *room = o->workspace;
+    sc_place place = {p->x_c, p->x_h, p->x_w, 0, 0};
+    f.o = o;
+    if (kernel->algorithm == SC_IM2WIN) {
+        f.table = sc_strip_table(p, f.columns, room);
+    } else if (kernel->algorithm == SC_IM2COL) {
+        ptrdiff_t channels = p->c_in * p->groups;
+        sc_problem undilated = *p;
+        sc_place row = {1, p->w_f * channels, channels, 0, 0};
+        undilated.dilation_h = undilated.dilation_w = 1;
+        f.table = sc_window_table(&undilated, &row, room);
+        sc_parallel(p->images * p->h_out, o->team, FN(pixel_rows_matrix), &f);
+    } else {
+        f.table = sc_window_table(p, &place, room);
+    }
+    if (f.pitch) {
+        sc_problem compact = *p;
+        sc_place patch = {p->h_f * f.pitch, f.pitch * f.unit, f.unit, 0, 0};
+        compact.dilation_h = 1;
+        f.patch = sc_window_table(&compact, &patch, room + sc_table_room(p));
+    }
+    sc_parallel(loop_tasks(&f.loop), o->team, FN(pixel_rows_task), &f);
+}

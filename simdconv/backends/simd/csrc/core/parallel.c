@@ -1,0 +1,49 @@
+/* The only parallel loop. OpenMP hands tasks out one by one; each writes its own part of the result, and
+ * what a task computes does not depend on who computes it, so neither do the bits.
+ * A child of fork() inherits OpenMP's state without its threads and would wait for them for ever:
+ * there the loop runs in one thread. Every thread leaves its floating-point control word as it was. */
+#include "internal.h"
+
+static void run(sc_team team, sc_body body, void *context, ptrdiff_t task, int thread) {
+    unsigned long control;
+    if (!team.flush_denormals) {
+        body(context, task, thread);
+        return;
+    }
+    control = sc_fp_save();
+    sc_fp_flush_denormals();
+    body(context, task, thread);
+    sc_fp_restore(control);
+}
+
+#ifdef _OPENMP
+#include <omp.h>
+#include <pthread.h>
+
+static int forked;
+static void mark_child(void) { forked = 1; }
+__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, mark_child); }
+
+int sc_openmp(void) { return _OPENMP; }
+int sc_max_threads(void) { return forked ? 1 : omp_get_max_threads(); }
+
+void sc_parallel(ptrdiff_t tasks, sc_team team, sc_body body, void *context) {
+    if (team.threads <= 1 || tasks <= 1 || forked) {
+        for (ptrdiff_t task = 0; task < tasks; task++) run(team, body, context, task, 0);
+        return;
+    }
+#pragma omp parallel for schedule(dynamic) num_threads(team.threads)
+    for (ptrdiff_t task = 0; task < tasks; task++)
+        run(team, body, context, task, omp_get_thread_num());
+}
+
+#else
+
+int sc_openmp(void) { return 0; }
+int sc_max_threads(void) { return 1; }
+
+void sc_parallel(ptrdiff_t tasks, sc_team team, sc_body body, void *context) {
+    for (ptrdiff_t task = 0; task < tasks; task++) run(team, body, context, task, 0);
+}
+
+#endif

@@ -1,0 +1,108 @@
+/* Geometry that every recipe shares: result strides, interiors, merged rows, tables of runs. */
+#include "internal.h"
+
+sc_strides sc_result_strides(const sc_problem *p) {
+    ptrdiff_t channels = p->groups * p->c_out, rows = p->h_out, columns = p->w_out;
+    sc_strides s;
+    if (p->layout == SC_NHWC) {
+        s.c = 1;
+        s.w = channels;
+        s.h = columns * channels;
+        s.image = rows * s.h;
+    } else {
+        s.w = p->inner;
+        s.h = columns * s.w;
+        s.c = rows * s.h;
+        s.image = channels * s.c;
+    }
+    return s;
+}
+
+sc_span sc_interior_columns(const sc_problem *p) {
+    sc_span span;
+    ptrdiff_t reach = (p->w_f - 1) * p->dilation_w;
+    ptrdiff_t room = p->left + p->w_in - reach; /* starts j*stride_w < room end inside */
+    span.first = sc_min(sc_ceil_div(p->left, p->stride_w), p->w_out);
+    span.last = room > 0 ? sc_min(sc_ceil_div(room, p->stride_w), p->w_out) : 0;
+    span.last = sc_max(span.last, span.first);
+    return span;
+}
+
+int sc_row_is_interior(const sc_problem *p, ptrdiff_t m) {
+    ptrdiff_t first = m * p->stride_h - p->top;
+    return first >= 0 && first + (p->h_f - 1) * p->dilation_h < p->h_in;
+}
+
+ptrdiff_t sc_source_row(const sc_problem *p, ptrdiff_t m, ptrdiff_t u) {
+    ptrdiff_t padded = m * p->stride_h + u * p->dilation_h, row = padded - p->top;
+    return row >= 0 && row < p->h_in ? row : p->row_map[padded];
+}
+
+sc_problem sc_merged(const sc_problem *p) {
+    sc_problem q = *p;
+    int pointwise = p->h_f == 1 && p->w_f == 1 && p->stride_h == 1 && p->stride_w == 1 &&
+                    p->h_p == p->h_in && p->w_p == p->w_in;
+    if (!pointwise || p->x_h != p->w_in * p->x_w) return q;
+    q.w_in = q.w_p = q.w_out = p->h_in * p->w_in;
+    q.h_in = q.h_p = q.h_out = 1;
+    if (p->layout == SC_NHWC && (p->images == 1 || p->x_image == q.w_in * p->x_w)) {
+        q.w_in = q.w_p = q.w_out = p->images * q.w_in;
+        q.images = 1;
+    }
+    q.x_h = q.w_in * q.x_w;
+    return q;
+}
+
+ptrdiff_t sc_table_room(const sc_problem *p) {
+    return (p->layout == SC_NHWC ? 1 : p->c_in) * p->h_f * p->w_f;
+}
+
+/* NHWC: k = (u, v, c). Elsewhere k = (c, u, v). Neighbours in memory are joined to one run. */
+sc_table sc_window_table(const sc_problem *p, const sc_place *at, sc_run *room) {
+    sc_table table = {room, 0, 1};
+    ptrdiff_t channels = p->c_in, outer = 1, splits = p->w_f;
+    if (p->layout == SC_NHWC) {
+        table.len = channels;
+        if (p->dilation_w == 1 && at->x_w == channels) {
+            table.len = channels * p->w_f;
+            splits = 1;
+        }
+    } else {
+        outer = channels;
+        if (p->dilation_w == 1) {
+            table.len = p->w_f;
+            splits = 1;
+        }
+    }
+    for (ptrdiff_t c = 0; c < outer; c++)
+        for (ptrdiff_t u = 0; u < p->h_f; u++) {
+            ptrdiff_t row = at->row_map ? sc_source_row(p, at->m, u) : u * p->dilation_h;
+            if (row < 0) continue;
+            for (ptrdiff_t v = 0; v < splits; v++) {
+                room[table.count].x = c * at->x_c + row * at->x_h + v * p->dilation_w * at->x_w;
+                room[table.count++].k = ((c * p->h_f + u) * splits + v) * table.len;
+            }
+        }
+    return table;
+}
+
+/* NHWC: k = (v, u, c). Elsewhere k = (c, v, u). A strip holds h_f rows of every padded column. */
+sc_table sc_strip_table(const sc_problem *p, ptrdiff_t strip_columns, sc_run *room) {
+    sc_table table = {room, 0, p->h_f};
+    ptrdiff_t outer = p->c_in, splits = p->w_f, column;
+    if (p->layout == SC_NHWC) {
+        outer = 1;
+        table.len *= p->c_in;
+    }
+    column = p->h_f * (p->layout == SC_NHWC ? p->c_in : p->inner);
+    if (p->dilation_w == 1) {
+        table.len *= splits;
+        splits = 1;
+    }
+    for (ptrdiff_t c = 0; c < outer; c++)
+        for (ptrdiff_t v = 0; v < splits; v++) {
+            room[table.count].x = (c * strip_columns + v * p->dilation_w) * column;
+            room[table.count++].k = (c * splits + v) * table.len;
+        }
+    return table;
+}

@@ -1,0 +1,128 @@
+/* The table of kernels, and the two calls that run one: pack and convolve. */
+#include "internal.h"
+
+static const sc_unit *const units[] = {
+#define SC_ISA(name, condition) SC_UNIT_##name
+#if SC_X86
+#define SC_UNIT_baseline &sc_unit_baseline,
+#define SC_UNIT_avx2 &sc_unit_avx2,
+#define SC_UNIT_avx512 &sc_unit_avx512,
+#define SC_UNIT_neon NULL,
+#elif SC_ARM
+#define SC_UNIT_baseline &sc_unit_baseline,
+#define SC_UNIT_avx2 NULL,
+#define SC_UNIT_avx512 NULL,
+#define SC_UNIT_neon &sc_unit_neon,
+#else
+#define SC_UNIT_baseline &sc_unit_baseline,
+#define SC_UNIT_avx2 NULL,
+#define SC_UNIT_avx512 NULL,
+#define SC_UNIT_neon NULL,
+#endif
+#include "../isas.def"
+#undef SC_ISA
+};
+enum { PER_UNIT = SC_N_DTYPES * SC_N_RECIPES };
+
+int sc_kernel_count(void) {
+    int count = 0;
+    for (int isa = 0; isa < SC_N_ISAS; isa++)
+        if (units[isa]) count += PER_UNIT;
+    return count;
+}
+
+const sc_kernel *sc_kernel_at(int index) {
+    for (int isa = 0; isa < SC_N_ISAS && index >= 0; isa++) {
+        if (!units[isa]) continue;
+        if (index < PER_UNIT) return &units[isa]->kernels[index];
+        index -= PER_UNIT;
+    }
+    return NULL;
+}
+
+const sc_kernel *sc_kernel_find(sc_algorithm algorithm, sc_layout layout, int isa, sc_dtype dtype) {
+    if (!sc_isa_built(isa)) return NULL;
+    for (int i = 0; i < PER_UNIT; i++) {
+        const sc_kernel *kernel = &units[isa]->kernels[i];
+        if (kernel->algorithm == algorithm && kernel->layout == layout && kernel->dtype == dtype)
+            return kernel;
+    }
+    return NULL;
+}
+
+double sc_unit_flops(int isa, sc_dtype dtype, ptrdiff_t iterations) {
+    return units[isa]->peak_flops(dtype, iterations);
+}
+
+/* Below this many multiplications a second thread costs more than it brings. */
+enum { WORK_A_THREAD = 1 << 18 };
+
+int sc_threads_for(const sc_problem *p, int threads) {
+    double work = (double)p->images * p->inner * p->groups * p->c_out * p->h_out * p->w_out *
+                  p->c_in * p->h_f * p->w_f;
+    double useful = work / WORK_A_THREAD;
+    return useful < 2 || threads < 2 ? 1 : useful < threads ? (int)useful : threads;
+}
+
+static size_t element(sc_dtype dtype) { return dtype == SC_F64 ? 8 : 4; }
+
+static size_t filter_bytes(const sc_kernel *kernel, const sc_problem *p) {
+    return sc_lines((size_t)kernel->filter_size(kernel, p) * element(kernel->dtype));
+}
+
+size_t sc_conv_workspace(const sc_kernel *kernel, const sc_problem *p, int threads, int packed) {
+    sc_problem q = sc_merged(p);
+    return (packed ? 0 : filter_bytes(kernel, p)) +
+           kernel->workspace(kernel, &q, sc_threads_for(p, threads));
+}
+
+/* 0 * w is 0 for every finite w: their sum tells whether all are */
+#define ALL_FINITE(T)                                                                              \
+    static int all_finite_##T(const sc_problem *p, const T *w) {                                   \
+        ptrdiff_t filters = p->groups * p->c_out;                                                  \
+        T probe = 0;                                                                               \
+        for (ptrdiff_t o = 0; o < filters; o++)                                                    \
+            for (ptrdiff_t i = 0; i < p->c_in; i++)                                                \
+                for (ptrdiff_t u = 0; u < p->h_f; u++) {                                           \
+                    const T *row = w + o * p->w_o + i * p->w_i + u * p->w_h;                       \
+                    for (ptrdiff_t v = 0; v < p->w_f; v++) probe += row[v * p->w_w] * 0;           \
+                }                                                                                  \
+        return probe == 0;                                                                         \
+    }
+ALL_FINITE(float)
+ALL_FINITE(double)
+
+int sc_filter_finite(const sc_problem *p, sc_dtype dtype, const void *w) {
+    return dtype == SC_F64 ? all_finite_double(p, w) : all_finite_float(p, w);
+}
+
+sc_error sc_pack(const sc_kernel *kernel, const sc_problem *p, const void *w, void *packed, sc_team team) {
+    team.threads = sc_threads_for(p, team.threads);
+    kernel->pack_filter(kernel, p, w, packed, team);
+    return SC_OK;
+}
+
+sc_error sc_conv(const sc_kernel *kernel, const sc_problem *p, const void *x, const void *w,
+                 const void *packed, int packed_finite, const void *bias, void *y, sc_team team) {
+    sc_problem q = sc_merged(p);
+    size_t filter = packed ? 0 : filter_bytes(kernel, p);
+    sc_operands operands = {x, packed, bias, y, NULL, packed_finite, team};
+    size_t bytes;
+    char *block;
+    operands.team.threads = sc_threads_for(p, team.threads);
+    bytes = filter + kernel->workspace(kernel, &q, operands.team.threads);
+    block = sc_alloc(bytes);
+    if (bytes && !block) return SC_NO_MEMORY;
+    operands.workspace = block + filter;
+    if (!packed) {
+        operands.filter = w;
+        operands.filter_finite = (p->h_p > p->h_in) && sc_filter_finite(p, kernel->dtype, w);
+        if (filter) {
+            kernel->pack_filter(kernel, p, w, block, operands.team);
+            operands.filter = block;
+        }
+    }
+    kernel->run(kernel, &q, &operands);
+    sc_free(block);
+    return SC_OK;
+}

@@ -1,0 +1,19 @@
+/* What an ISA unit compiles for one element type, in the order data flows. */
+#include "../simd/vec.h"
+
+#include "../ukernel/tile.h"
+
+#include "../ukernel/lanes.h"
+#include "../ukernel/rows.h"
+
+#include "../pack/filter.h"
+#include "../pack/patches.h"
+#include "../pack/border.h"
+#include "../pack/strip.h"
+#include "../pack/panel.h"
+
+#include "../algo/call.h"
+#include "../algo/pixel_rows.h"
+#include "../algo/filter_rows.h"
+#include "../algo/panel.h"
+#include "../ukernel/peak.h"

@@ -1,0 +1,47 @@
+/* The generic names of the vector vocabulary, bound to one element type.
+ *
+ * A vec_<isa>.h defines, for each suffix t in {f32, f64}:
+ *   vec_t, mask_t          a register of VLANES_t elements; a mask for its first n lanes
+ *   VREGS                  how many registers there are
+ *   v_zero, v_set1(s), v_load(p), v_store(p, v), v_bcast(p)
+ *   v_mask(n), v_load_mask(p, m), v_store_mask(p, v, m)    lanes >= n are not touched in memory
+ *   v_load_halves(p, q)    lower half from p, upper half from q (where VHALVES_t is 1)
+ *   v_fma(a, b, c) = a*b + c;  v_add;  v_clip(x, lo, hi), v_leaky(x, slope): NaN passes through
+ * Written without suffix below, once SC_SUFFIX says which type this inclusion is for. */
+#undef T
+#undef vec
+#undef mask
+#undef VL
+#undef VHALVES
+#if SC_IS_F64
+#define T double
+#define SC_SUFFIX f64
+#else
+#define T float
+#define SC_SUFFIX f32
+#endif
+#ifndef SC_PASTE
+#define SC_PASTE2(a, b) a##_##b
+#define SC_PASTE(a, b) SC_PASTE2(a, b)
+#define FN(name) SC_PASTE(name, SC_SUFFIX)
+#define SC_INLINE static inline __attribute__((always_inline))
+#endif
+#define vec FN(vec)
+#define mask FN(mask)
+#define VL FN(VLANES)
+#define VHALVES FN(VHALVES)
+#ifndef v_load
+#define v_zero FN(v_zero)
+#define v_set1 FN(v_set1)
+#define v_load FN(v_load)
+#define v_store FN(v_store)
+#define v_bcast FN(v_bcast)
+#define v_mask FN(v_mask)
+#define v_load_mask FN(v_load_mask)
+#define v_store_mask FN(v_store_mask)
+#define v_load_halves FN(v_load_halves)
+#define v_fma FN(v_fma)
+#define v_add FN(v_add)
+#define v_clip FN(v_clip)
+#define v_leaky FN(v_leaky)
+#endif

@@ -1,0 +1,60 @@
+/* AVX2 with FMA: 16 registers of 8 floats or 4 doubles; a mask is a vector of sign bits. */
+#include <immintrin.h>
+#include <stddef.h>
+
+#define VREGS 16
+#define VLANES_f32 8
+#define VLANES_f64 4
+#define VHALVES_f32 0
+#define VHALVES_f64 0
+#define VFN static inline __attribute__((always_inline))
+
+typedef __m256 vec_f32;
+typedef __m256d vec_f64;
+typedef __m256i mask_f32;
+typedef __m256i mask_f64;
+
+VFN vec_f32 v_zero_f32(void) { return _mm256_setzero_ps(); }
+VFN vec_f64 v_zero_f64(void) { return _mm256_setzero_pd(); }
+VFN vec_f32 v_set1_f32(float s) { return _mm256_set1_ps(s); }
+VFN vec_f64 v_set1_f64(double s) { return _mm256_set1_pd(s); }
+VFN vec_f32 v_load_f32(const float *p) { return _mm256_loadu_ps(p); }
+VFN vec_f64 v_load_f64(const double *p) { return _mm256_loadu_pd(p); }
+VFN void v_store_f32(float *p, vec_f32 v) { _mm256_storeu_ps(p, v); }
+VFN void v_store_f64(double *p, vec_f64 v) { _mm256_storeu_pd(p, v); }
+VFN vec_f32 v_bcast_f32(const float *p) { return _mm256_broadcast_ss(p); }
+VFN vec_f64 v_bcast_f64(const double *p) { return _mm256_broadcast_sd(p); }
+VFN mask_f32 v_mask_f32(ptrdiff_t n) {
+    int count = n > 8 ? 8 : (int)n;
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+VFN mask_f64 v_mask_f64(ptrdiff_t n) {
+    return _mm256_cmpgt_epi64(_mm256_set1_epi64x((long long)n), _mm256_setr_epi64x(0, 1, 2, 3));
+}
+VFN vec_f32 v_load_mask_f32(const float *p, mask_f32 m) { return _mm256_maskload_ps(p, m); }
+VFN vec_f64 v_load_mask_f64(const double *p, mask_f64 m) { return _mm256_maskload_pd(p, m); }
+VFN void v_store_mask_f32(float *p, vec_f32 v, mask_f32 m) { _mm256_maskstore_ps(p, m, v); }
+VFN void v_store_mask_f64(double *p, vec_f64 v, mask_f64 m) { _mm256_maskstore_pd(p, m, v); }
+VFN vec_f32 v_load_halves_f32(const float *p, const float *q) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(q), 1);
+}
+VFN vec_f64 v_load_halves_f64(const double *p, const double *q) {
+    return _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(p)), _mm_loadu_pd(q), 1);
+}
+VFN vec_f32 v_fma_f32(vec_f32 a, vec_f32 b, vec_f32 c) { return _mm256_fmadd_ps(a, b, c); }
+VFN vec_f64 v_fma_f64(vec_f64 a, vec_f64 b, vec_f64 c) { return _mm256_fmadd_pd(a, b, c); }
+VFN vec_f32 v_add_f32(vec_f32 a, vec_f32 b) { return _mm256_add_ps(a, b); }
+VFN vec_f64 v_add_f64(vec_f64 a, vec_f64 b) { return _mm256_add_pd(a, b); }
+/* max and min return their second operand when either is NaN */
+VFN vec_f32 v_clip_f32(vec_f32 x, vec_f32 lo, vec_f32 hi) {
+    return _mm256_min_ps(hi, _mm256_max_ps(lo, x));
+}
+VFN vec_f64 v_clip_f64(vec_f64 x, vec_f64 lo, vec_f64 hi) {
+    return _mm256_min_pd(hi, _mm256_max_pd(lo, x));
+}
+VFN vec_f32 v_leaky_f32(vec_f32 x, vec_f32 slope) {
+    return _mm256_blendv_ps(x, _mm256_mul_ps(x, slope), _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_LT_OQ));
+}
+VFN vec_f64 v_leaky_f64(vec_f64 x, vec_f64 slope) {
+    return _mm256_blendv_pd(x, _mm256_mul_pd(x, slope), _mm256_cmp_pd(x, _mm256_setzero_pd(), _CMP_LT_OQ));
+}

@@ -1,0 +1,55 @@
+/* AVX-512 (F, BW, DQ, VL): 32 registers of 16 floats or 8 doubles; masks in their own registers. */
+#include <immintrin.h>
+#include <stddef.h>
+
+#define VREGS 32
+#define VLANES_f32 16
+#define VLANES_f64 8
+#define VHALVES_f32 1
+#define VHALVES_f64 0
+#define VFN static inline __attribute__((always_inline))
+
+typedef __m512 vec_f32;
+typedef __m512d vec_f64;
+typedef __mmask16 mask_f32;
+typedef __mmask8 mask_f64;
+
+VFN vec_f32 v_zero_f32(void) { return _mm512_setzero_ps(); }
+VFN vec_f64 v_zero_f64(void) { return _mm512_setzero_pd(); }
+VFN vec_f32 v_set1_f32(float s) { return _mm512_set1_ps(s); }
+VFN vec_f64 v_set1_f64(double s) { return _mm512_set1_pd(s); }
+VFN vec_f32 v_load_f32(const float *p) { return _mm512_loadu_ps(p); }
+VFN vec_f64 v_load_f64(const double *p) { return _mm512_loadu_pd(p); }
+VFN void v_store_f32(float *p, vec_f32 v) { _mm512_storeu_ps(p, v); }
+VFN void v_store_f64(double *p, vec_f64 v) { _mm512_storeu_pd(p, v); }
+VFN vec_f32 v_bcast_f32(const float *p) { return _mm512_set1_ps(*p); }
+VFN vec_f64 v_bcast_f64(const double *p) { return _mm512_set1_pd(*p); }
+VFN mask_f32 v_mask_f32(ptrdiff_t n) { return n >= 16 ? 0xffff : (mask_f32)((1u << n) - 1); }
+VFN mask_f64 v_mask_f64(ptrdiff_t n) { return n >= 8 ? 0xff : (mask_f64)((1u << n) - 1); }
+VFN vec_f32 v_load_mask_f32(const float *p, mask_f32 m) { return _mm512_maskz_loadu_ps(m, p); }
+VFN vec_f64 v_load_mask_f64(const double *p, mask_f64 m) { return _mm512_maskz_loadu_pd(m, p); }
+VFN void v_store_mask_f32(float *p, vec_f32 v, mask_f32 m) { _mm512_mask_storeu_ps(p, m, v); }
+VFN void v_store_mask_f64(double *p, vec_f64 v, mask_f64 m) { _mm512_mask_storeu_pd(p, m, v); }
+VFN vec_f32 v_load_halves_f32(const float *p, const float *q) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(p)), _mm256_loadu_ps(q), 1);
+}
+VFN vec_f64 v_load_halves_f64(const double *p, const double *q) {
+    return _mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_loadu_pd(p)), _mm256_loadu_pd(q), 1);
+}
+VFN vec_f32 v_fma_f32(vec_f32 a, vec_f32 b, vec_f32 c) { return _mm512_fmadd_ps(a, b, c); }
+VFN vec_f64 v_fma_f64(vec_f64 a, vec_f64 b, vec_f64 c) { return _mm512_fmadd_pd(a, b, c); }
+VFN vec_f32 v_add_f32(vec_f32 a, vec_f32 b) { return _mm512_add_ps(a, b); }
+VFN vec_f64 v_add_f64(vec_f64 a, vec_f64 b) { return _mm512_add_pd(a, b); }
+/* max and min return their second operand when either is NaN */
+VFN vec_f32 v_clip_f32(vec_f32 x, vec_f32 lo, vec_f32 hi) {
+    return _mm512_min_ps(hi, _mm512_max_ps(lo, x));
+}
+VFN vec_f64 v_clip_f64(vec_f64 x, vec_f64 lo, vec_f64 hi) {
+    return _mm512_min_pd(hi, _mm512_max_pd(lo, x));
+}
+VFN vec_f32 v_leaky_f32(vec_f32 x, vec_f32 slope) {
+    return _mm512_mask_mul_ps(x, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ), x, slope);
+}
+VFN vec_f64 v_leaky_f64(vec_f64 x, vec_f64 slope) {
+    return _mm512_mask_mul_pd(x, _mm512_cmp_pd_mask(x, _mm512_setzero_pd(), _CMP_LT_OQ), x, slope);
+}

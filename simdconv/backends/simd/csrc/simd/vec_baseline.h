@@ -1,0 +1,55 @@
+/* The floor: vectors of 16 bytes in the compiler's own vector extension, so that any processor has it
+ * (SSE2 on x86-64). A multiply and an add, each rounded: no FMA is assumed. 16 registers are assumed. */
+#include <stddef.h>
+#include <string.h>
+
+#define VREGS 16
+#define VLANES_f32 4
+#define VLANES_f64 2
+#define VHALVES_f32 0
+#define VHALVES_f64 0
+#define VFN static inline __attribute__((always_inline))
+
+typedef float vec_f32 __attribute__((vector_size(16)));
+typedef double vec_f64 __attribute__((vector_size(16)));
+typedef ptrdiff_t mask_f32;
+typedef ptrdiff_t mask_f64;
+
+#define VEC_BASELINE(t, scalar, lanes, ...)                                                        \
+    VFN vec_##t v_set1_##t(scalar s) { return (vec_##t){__VA_ARGS__}; }                            \
+    VFN vec_##t v_zero_##t(void) { return v_set1_##t(0); }                                         \
+    VFN vec_##t v_load_##t(const scalar *p) {                                                      \
+        vec_##t v;                                                                                 \
+        memcpy(&v, p, sizeof v);                                                                   \
+        return v;                                                                                  \
+    }                                                                                              \
+    VFN void v_store_##t(scalar *p, vec_##t v) { memcpy(p, &v, sizeof v); }                        \
+    VFN vec_##t v_bcast_##t(const scalar *p) { return v_set1_##t(*p); }                            \
+    VFN mask_##t v_mask_##t(ptrdiff_t n) { return n > (lanes) ? (lanes) : n; }                     \
+    VFN vec_##t v_load_mask_##t(const scalar *p, mask_##t m) {                                     \
+        vec_##t v = v_zero_##t();                                                                  \
+        for (ptrdiff_t i = 0; i < m; i++) v[i] = p[i];                                             \
+        return v;                                                                                  \
+    }                                                                                              \
+    VFN void v_store_mask_##t(scalar *p, vec_##t v, mask_##t m) {                                  \
+        for (ptrdiff_t i = 0; i < m; i++) p[i] = v[i];                                             \
+    }                                                                                              \
+    VFN vec_##t v_load_halves_##t(const scalar *p, const scalar *q) {                              \
+        vec_##t v;                                                                                 \
+        memcpy(&v, p, sizeof v / 2);                                                               \
+        memcpy((char *)&v + sizeof v / 2, q, sizeof v / 2);                                        \
+        return v;                                                                                  \
+    }                                                                                              \
+    VFN vec_##t v_fma_##t(vec_##t a, vec_##t b, vec_##t c) { return a * b + c; }                   \
+    VFN vec_##t v_add_##t(vec_##t a, vec_##t b) { return a + b; }                                  \
+    VFN vec_##t v_clip_##t(vec_##t x, vec_##t lo, vec_##t hi) {                                    \
+        for (int i = 0; i < (lanes); i++) x[i] = x[i] < lo[i] ? lo[i] : x[i] > hi[i] ? hi[i] : x[i]; \
+        return x;                                                                                  \
+    }                                                                                              \
+    VFN vec_##t v_leaky_##t(vec_##t x, vec_##t slope) {                                            \
+        for (int i = 0; i < (lanes); i++) x[i] = x[i] < 0 ? x[i] * slope[i] : x[i];                \
+        return x;                                                                                  \
+    }
+
+VEC_BASELINE(f32, float, 4, s, s, s, s)
+VEC_BASELINE(f64, double, 2, s, s)

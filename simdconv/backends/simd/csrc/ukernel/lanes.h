@@ -1,0 +1,76 @@
+/* Micro-kernel "lanes": rows packed, vectors at a run-time distance.
+ *
+ *   acc[i][j] = sum over runs r, steps k of  a[(runs[r].k + k)*rows + i] * b[runs[r].x + k*b_step + j*b_vector]
+ *
+ * Rows are packed filters, vectors are pixels or images where they lie (CHWN, CHWN8, a strip, a matrix).
+ * FULL: whole vectors. MASKED: the first columns[j] lanes of vector j are read, nothing past them.
+ * HALVES: the upper half of a vector is b_half elements from its lower half (two pixels of CHWN8 in one
+ * register). Per step: `vectors` loads, `rows` broadcasts, rows*vectors FMAs. */
+#ifndef SC_LANES_MODES
+#define SC_LANES_MODES
+enum { LANES_FULL, LANES_MASKED, LANES_HALVES, N_LANES_MODES };
+#endif
+
+SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vectors, const int mode) {
+    const sc_run *run = t->runs, *end = run + t->count;
+    const ptrdiff_t len = t->len, step = t->b_step, half = t->b_half;
+    vec acc[TILE_ROWS][TILE_VECTORS];
+    mask valid[TILE_VECTORS];
+    (void)half;
+    for (int j = 0; j < vectors; j++) valid[j] = v_mask(t->columns[j]);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; j++) acc[i][j] = v_zero();
+    for (; run < end; run++) {
+        const T *a = t->a + run->k * rows;
+        const T *b[TILE_VECTORS];
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; j++) b[j] = t->b + run->x + j * t->b_vector;
+        for (ptrdiff_t k = len; k > 0; k--) {
+            vec bv[TILE_VECTORS];
+#pragma GCC unroll 2
+            for (int j = 0; j < vectors; j++) {
+                if (mode == LANES_HALVES) bv[j] = v_load_halves(b[j], b[j] + half);
+                else if (mode == LANES_MASKED) bv[j] = v_load_mask(b[j], valid[j]);
+                else bv[j] = v_load(b[j]);
+                b[j] += step;
+            }
+#pragma GCC unroll 16
+            for (int i = 0; i < rows; i++) {
+                vec av = v_bcast(a + i);
+#pragma GCC unroll 2
+                for (int j = 0; j < vectors; j++) acc[i][j] = v_fma(av, bv[j], acc[i][j]);
+            }
+            a += rows;
+        }
+    }
+    FN(tile_finish)(t, rows, vectors, acc);
+}
+
+#define LANES_KERNEL(rows)                                                                         \
+    static void FN(full_##rows##x1)(const FN(tile) *t) { FN(lanes_kernel)(t, rows, 1, LANES_FULL); } \
+    static void FN(full_##rows##x2)(const FN(tile) *t) { FN(lanes_kernel)(t, rows, 2, LANES_FULL); } \
+    static void FN(masked_##rows##x1)(const FN(tile) *t) { FN(lanes_kernel)(t, rows, 1, LANES_MASKED); } \
+    static void FN(masked_##rows##x2)(const FN(tile) *t) { FN(lanes_kernel)(t, rows, 2, LANES_MASKED); }
+FOR_TILE_ROWS(LANES_KERNEL)
+#undef LANES_KERNEL
+#if VHALVES
+#define LANES_KERNEL(rows)                                                                         \
+    static void FN(halves_##rows##x1)(const FN(tile) *t) { FN(lanes_kernel)(t, rows, 1, LANES_HALVES); } \
+    static void FN(halves_##rows##x2)(const FN(tile) *t) { FN(lanes_kernel)(t, rows, 2, LANES_HALVES); }
+FOR_TILE_ROWS(LANES_KERNEL)
+#undef LANES_KERNEL
+#define LANES_HALVES_ENTRY(rows) {FN(halves_##rows##x1), FN(halves_##rows##x2)}
+#else
+#define LANES_HALVES_ENTRY(rows) {NULL, NULL}
+#endif
+
+#define LANES_ENTRY(rows)                                                                          \
+    {{FN(full_##rows##x1), FN(full_##rows##x2)},                                                   \
+     {FN(masked_##rows##x1), FN(masked_##rows##x2)},                                               \
+     LANES_HALVES_ENTRY(rows)},
+static void (*const FN(lanes_kernels)[TILE_ROWS][N_LANES_MODES][TILE_VECTORS])(const FN(tile) *) = {
+    FOR_TILE_ROWS(LANES_ENTRY)};
+#undef LANES_ENTRY
+#undef LANES_HALVES_ENTRY

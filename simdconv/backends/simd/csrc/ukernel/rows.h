@@ -1,0 +1,68 @@
+/* Micro-kernel "rows": rows at a run-time distance, vectors packed.
+ *
+ *   acc[i][j] = sum over runs r, steps k of  a[runs[r].x + i*a_row + k] * b[(runs[r].k + k)*COLUMNS + j]
+ *
+ * Rows are pixels of an image, strip or matrix (vectors: packed filters), or filters where they lie
+ * (vectors: a packed panel of pixels). Per step: `vectors` loads, `rows` broadcasts, rows*vectors FMAs.
+ * x86 reaches five rows from one pointer (distances 0, 1, 2, 4 scaled, 3 in a second index), so three
+ * pointers and two indices serve 14 rows; AArch64 post-increments a pointer a row.
+ * Reads rows*len elements of a and packed vectors of b, nothing past them. No alignment is assumed. */
+
+#if SC_X86
+#define ROWS_POINTERS 3
+#define ROW(i) ((const T *)((const char *)p[(i) / 5] + ((i) % 5 == 3 ? row3 : (i) % 5 * row)))
+#else
+#define ROWS_POINTERS 14
+#define ROW(i) (p[i])
+#endif
+
+SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vectors) {
+    enum { P = ROWS_POINTERS };
+    const sc_run *run = t->runs, *end = run + t->count;
+    const ptrdiff_t len = t->len, a_row = t->a_row;
+    const ptrdiff_t row = a_row * (ptrdiff_t)sizeof(T), row3 = 3 * row;
+    vec acc[TILE_ROWS][TILE_VECTORS];
+    (void)row3;
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; j++) acc[i][j] = v_zero();
+    for (; run < end; run++) {
+        const T *b = t->b + run->k * (vectors * VL);
+        const T *p[P];
+#pragma GCC unroll 16
+        for (int i = 0; i < P; i++) p[i] = t->a + run->x + i * (SC_X86 ? 5 : 1) * a_row;
+        for (ptrdiff_t k = len; k > 0; k--) {
+            vec bv[TILE_VECTORS];
+#if SC_X86
+            /* keep three pointers: the compiler would make one a row, and spill them */
+            __asm__("" : "+r"(p[0]), "+r"(p[1]), "+r"(p[2]));
+#endif
+#pragma GCC unroll 2
+            for (int j = 0; j < vectors; j++) bv[j] = v_load(b + j * VL);
+            b += vectors * VL;
+#pragma GCC unroll 16
+            for (int i = 0; i < rows; i++) {
+                vec av = v_bcast(ROW(i));
+#pragma GCC unroll 2
+                for (int j = 0; j < vectors; j++) acc[i][j] = v_fma(av, bv[j], acc[i][j]);
+            }
+#pragma GCC unroll 16
+            for (int i = 0; i < P; i++) p[i]++;
+        }
+    }
+    FN(tile_finish)(t, rows, vectors, acc);
+}
+#undef ROW
+#undef ROWS_POINTERS
+
+#define ROWS_KERNEL(rows)                                                                          \
+    static void FN(rows_##rows##x1)(const FN(tile) *t) { FN(rows_kernel)(t, rows, 1); }            \
+    static void FN(rows_##rows##x2)(const FN(tile) *t) { FN(rows_kernel)(t, rows, 2); }
+FOR_TILE_ROWS(ROWS_KERNEL)
+#undef ROWS_KERNEL
+
+#define ROWS_ENTRY(rows) {FN(rows_##rows##x1), FN(rows_##rows##x2)},
+static void (*const FN(rows_kernels)[TILE_ROWS][TILE_VECTORS])(const FN(tile) *) = {
+    FOR_TILE_ROWS(ROWS_ENTRY)};
+#undef ROWS_ENTRY

@@ -1,0 +1,128 @@
+/* What both micro-kernels share: the register tile, and how it leaves the registers.
+ *
+ *   TILE_ROWS x TILE_VECTORS accumulators, from the registers of the ISA: two vectors wide, and as many
+ *   rows as leave two registers for the vectors and two for broadcasts: (VREGS - 4) / 2.
+ *   AVX-512, NEON: 14 x 2; AVX2, baseline: 6 x 2.
+ *
+ * Columns of a tile lie one after the other in vectors; a store writes the first `columns` of them. */
+#define TILE_VECTORS 2
+#define TILE_ROWS ((VREGS - TILE_VECTORS - 2) / TILE_VECTORS)
+#define TILE_COLUMNS (TILE_VECTORS * VL)
+
+#ifndef SC_TILE_STORES
+#define SC_TILE_STORES
+typedef enum {
+    STORE_ROWS,    /* vector j of row i at c + i*c_row + j*c_vector */
+    STORE_COLUMNS, /* element (i, j) at c + i + j*c_column: the transpose, row index contiguous */
+    STORE_SCATTER  /* element (i, j) at c + i*c_row + c_offsets[j] */
+} tile_store;
+#endif
+
+typedef struct {
+    const T *a, *b;
+    const sc_run *runs;
+    ptrdiff_t count, len;   /* of runs; steps of each */
+    ptrdiff_t a_row;        /* rows kernel: elements from one row to the next */
+    ptrdiff_t b_step;       /* lanes kernel: elements from one step to the next */
+    ptrdiff_t b_vector;     /* lanes kernel: elements from one vector to the next */
+    ptrdiff_t b_half;       /* lanes kernel, halves: elements from the lower half to the upper */
+    tile_store store;
+    ptrdiff_t c_row, c_vector, c_column;
+    const ptrdiff_t *c_offsets;
+    T *c;
+    ptrdiff_t columns[TILE_VECTORS]; /* valid in each vector */
+    const T *bias;          /* NULL, or one value a row, or one a column */
+    int bias_by_row;
+    sc_activation activation;
+    T lo, hi;
+} FN(tile);
+
+SC_INLINE vec FN(tile_activate)(const FN(tile) *t, vec value) {
+    if (t->activation == SC_ACT_CLIP) return v_clip(value, v_set1(t->lo), v_set1(t->hi));
+    if (t->activation == SC_ACT_LEAKY) return v_leaky(value, v_set1(t->lo));
+    return value;
+}
+
+/* 16-byte blocks transposed in registers: 4x4 floats or 2x2 doubles. Rows of `from` are TILE_COLUMNS
+ * long; to[j*column + i] = from[i][j]. */
+static __attribute__((noinline)) void FN(tile_transpose)(const T *from, T *to, ptrdiff_t column, ptrdiff_t rows,
+                               ptrdiff_t columns) {
+    enum { B = 16 / sizeof(T), W = TILE_COLUMNS };
+    typedef T block __attribute__((vector_size(16)));
+    ptrdiff_t i = 0;
+    for (; i + B <= rows; i += B) {
+        ptrdiff_t j = 0;
+        for (; j + B <= columns; j += B) {
+            block r[B], s[B];
+            for (int n = 0; n < B; n++) memcpy(&r[n], from + (i + n) * W + j, 16);
+#if SC_IS_F64
+            s[0] = __builtin_shufflevector(r[0], r[1], 0, 2);
+            s[1] = __builtin_shufflevector(r[0], r[1], 1, 3);
+#else
+            block low0 = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
+            block high0 = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
+            block low1 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+            block high1 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+            s[0] = __builtin_shufflevector(low0, low1, 0, 1, 4, 5);
+            s[1] = __builtin_shufflevector(low0, low1, 2, 3, 6, 7);
+            s[2] = __builtin_shufflevector(high0, high1, 0, 1, 4, 5);
+            s[3] = __builtin_shufflevector(high0, high1, 2, 3, 6, 7);
+#endif
+            for (int n = 0; n < B; n++) memcpy(to + (j + n) * column + i, &s[n], 16);
+        }
+        for (; j < columns; j++)
+            for (int n = 0; n < B; n++) to[j * column + i + n] = from[(i + n) * W + j];
+    }
+    for (; i < rows; i++)
+        for (ptrdiff_t j = 0; j < columns; j++) to[j * column + i] = from[i * W + j];
+}
+
+/* bias, activation, store: after the sums, once a tile */
+SC_INLINE void FN(tile_finish)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
+    mask valid[TILE_VECTORS];
+    for (int j = 0; j < vectors; j++) valid[j] = v_mask(t->columns[j]);
+    if (t->bias && t->bias_by_row) {
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+            for (int j = 0; j < vectors; j++) acc[i][j] = v_add(acc[i][j], v_bcast(t->bias + i));
+    } else if (t->bias) {
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; j++) {
+            vec b = v_load_mask(t->bias + j * VL, valid[j]);
+#pragma GCC unroll 16
+            for (int i = 0; i < rows; i++) acc[i][j] = v_add(acc[i][j], b);
+        }
+    }
+    if (t->activation != SC_ACT_NONE) {
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+            for (int j = 0; j < vectors; j++) acc[i][j] = FN(tile_activate)(t, acc[i][j]);
+    }
+    if (t->store == STORE_ROWS) {
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+            for (int j = 0; j < vectors; j++) {
+                T *to = t->c + i * t->c_row + j * t->c_vector;
+                if (t->columns[j] == VL) v_store(to, acc[i][j]);
+                else v_store_mask(to, acc[i][j], valid[j]);
+            }
+        return;
+    }
+    T block[TILE_ROWS * TILE_COLUMNS];
+    ptrdiff_t columns = 0;
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; j++) v_store(block + i * TILE_COLUMNS + j * VL, acc[i][j]);
+    for (int j = 0; j < vectors; j++) columns += t->columns[j];
+    if (t->store == STORE_COLUMNS) {
+        FN(tile_transpose)(block, t->c, t->c_column, rows, columns);
+        return;
+    }
+    for (int i = 0; i < rows; i++)
+        for (ptrdiff_t j = 0; j < columns; j++)
+            t->c[i * t->c_row + t->c_offsets[j]] = block[i * TILE_COLUMNS + j];
+}
