@@ -1,0 +1,206 @@
+"""Which kernel runs a call: the cost model, and the reasons that explain() prints.
+
+`auto` compares the candidates of the layout by estimated seconds. The estimate is the sum of
+
+    arithmetic   products / (peak * how full the register tiles are)
+    copies       bytes of packed filters, patches, panels or matrices / the rate of a copy
+
+It depends on the image, the filter and the ISA, not on the batch and not on the number of threads:
+an image is computed by the same kernel, hence to the same bits, in whatever company it comes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import lru_cache
+
+import numpy as np
+
+from simdconv._errors import BackendNotImplementedError
+from simdconv._spec import Conv2dSpec, TransformSpec
+from simdconv.backends import _base
+from simdconv.backends._base import Candidate, Plan
+from simdconv.backends.simd import _core
+
+__all__ = ["SimdPlan", "kernel_index", "plan_conv2d", "problem_of"]
+
+ALGORITHMS = ("direct", "im2win", "implicit", "im2col")
+LANES = {"baseline": 16, "avx2": 32, "avx512": 64, "neon": 16}  # bytes of a register
+ROWS = {"baseline": 6, "avx2": 6, "avx512": 14, "neon": 14}  # rows of the register tile
+COPY = 8.0  # products that pass while one element is copied, for one lane
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SimdPlan:
+    """What a call needs: made once a spec, kept."""
+
+    kernel: int
+    problem: _core.Problem
+    in_place_filter: bool
+    public: Plan
+
+
+@lru_cache(maxsize=1)
+def kernel_index() -> dict[tuple[str, str, str, str], tuple[int, str]]:
+    """(algorithm, layout, isa, dtype) -> (index, id)."""
+    return {tuple(row[2:]): (row[0], row[1]) for row in _core.kernels()}
+
+
+def _maps(spec: Conv2dSpec | TransformSpec) -> tuple[np.ndarray, np.ndarray] | None:
+    """Source row (column) of each padded one, -1 where the padding is zero."""
+    if not spec.padded:
+        return None
+    maps = []
+    for size, pads in zip((spec.h_in, spec.w_in), spec.padding, strict=True):
+        options = {"constant_values": -1} if spec.padding_mode == "constant" else {}
+        source = np.arange(size, dtype=np.intp)
+        maps.append(np.pad(source, pads, mode=spec.padding_mode, **options))  # type: ignore[call-overload]
+    return maps[0], maps[1]
+
+
+def _activation(spec: Conv2dSpec) -> tuple[str, float, float]:
+    match spec.activation:
+        case None:
+            return "none", 0.0, 0.0
+        case ("relu",):
+            return "clip", 0.0, np.inf
+        case ("relu6",):
+            return "clip", 0.0, 6.0
+        case ("clip", lo, hi):
+            return "clip", lo, hi
+        case ("leaky_relu", slope):
+            return "leaky", slope, 0.0
+    raise AssertionError(spec.activation)
+
+
+def problem_of(spec: Conv2dSpec | TransformSpec) -> _core.Problem:
+    """The geometry as the C library takes it."""
+    images, inner = spec.n, 1
+    if spec.layout == "CHWN":
+        images, inner = 1, spec.n
+    elif spec.layout == "CHWN8":
+        images, inner = spec.n // 8, 8
+    channels = (1, spec.c_in, 1)
+    activation = ("none", 0.0, 0.0)
+    if isinstance(spec, Conv2dSpec):
+        channels = (spec.groups, spec.c_in_g, spec.c_out_g)
+        activation = _activation(spec)
+    sizes = (
+        images, inner, *channels, spec.h_in, spec.w_in, spec.h_f, spec.w_f, spec.h_out, spec.w_out,
+        *spec.stride, *spec.dilation, spec.padding[0][0], spec.padding[1][0], spec.h_p, spec.w_p,
+    )  # fmt: skip
+    return _core.Problem(spec.layout, sizes, _maps(spec), activation)
+
+
+def _tile_share(size: int, tile: int) -> float:
+    """How full tiles of at most `tile` are when `size` is split into balanced ones."""
+    return size / (-(-size // tile) * tile)
+
+
+def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
+    """Estimated time for one image, in products of one register lane."""
+    lanes = LANES[isa] // spec.dtype.itemsize
+    rows = ROWS[isa]
+    pixels, k, filters = spec.h_out * spec.w_out, spec.k, spec.c_out_g
+    inner = {"CHWN": 2 * lanes, "CHWN8": 8}.get(spec.layout, 1)
+    products = spec.groups * pixels * k * filters * inner
+    packed_filter = spec.groups * k * filters
+    window = pixels * k * inner * spec.groups
+    strip = spec.h_out * spec.w_p * spec.h_f * spec.c_in * inner
+    rows_are_pixels = spec.layout == "NHWC" or (spec.layout == "NCHW" and algorithm != "im2col")
+    if algorithm == "implicit":
+        full = _tile_share(pixels * inner, 2 * lanes) * _tile_share(filters, rows)
+        copied = window * -(-filters // (64 * rows))
+    elif rows_are_pixels:
+        length = pixels if algorithm == "im2col" else spec.w_out
+        full = _tile_share(length, rows) * _tile_share(filters, lanes)
+        copied = packed_filter + {"direct": 0, "im2win": strip, "im2col": window}[algorithm]
+        if spec.layout == "NCHW":
+            copied += 2 * pixels * filters * spec.groups
+    else:
+        full = _tile_share(spec.w_out * inner, lanes) * _tile_share(filters, rows)
+        copied = packed_filter + {"direct": 0, "im2win": strip, "im2col": window}[algorithm]
+    return products / full / lanes + COPY * copied
+
+
+def _candidates(spec: Conv2dSpec, isa: str, code: str) -> tuple[str, tuple[Candidate, ...]]:
+    """The chosen algorithm, and every candidate in order with its reason."""
+    ids = {a: kernel_index()[a, spec.layout, isa, code][1] for a in ALGORITHMS}
+    if spec.algorithm in ALGORITHMS:
+        chosen = Candidate(spec.algorithm, ids[spec.algorithm], True, "asked for by name")
+        others = [
+            Candidate(a, ids[a], False, f"algorithm={spec.algorithm!r} was asked for")
+            for a in ALGORITHMS
+            if a != spec.algorithm
+        ]
+        return spec.algorithm, (chosen, *others)
+    costs = {a: _cost(spec, a, isa) for a in ALGORITHMS}
+    order = sorted(ALGORITHMS, key=costs.__getitem__)
+    best = costs[order[0]]
+    candidates = [Candidate(order[0], ids[order[0]], True, "least estimated time")]
+    candidates += [
+        Candidate(a, ids[a], False, f"estimated to take {costs[a] / best:.2f} times as long")
+        for a in order[1:]
+    ]
+    return order[0], tuple(candidates)
+
+
+def plan_conv2d(spec: Conv2dSpec, isa: str) -> SimdPlan:
+    """Choose the kernel for a spec that the backend does not decline."""
+    code = _base.dtype_code(spec.dtype)
+    algorithm, candidates = _candidates(spec, isa, code)
+    index, name = kernel_index()[algorithm, spec.layout, isa, code]
+    problem = problem_of(spec)
+    threads = _core.threads_for(problem, spec.num_threads or _core.max_threads())
+    bytes_needed = _core.workspace(index, problem, threads, False)
+    if spec.max_workspace is not None and bytes_needed > spec.max_workspace:
+        return _within_limit(spec, isa, bytes_needed)
+    public = Plan(
+        backend="simd", algorithm=algorithm, layout=spec.layout, kernel=name,
+        workspace_bytes=bytes_needed, num_threads=threads, candidates=candidates,
+        details={"isa": isa},
+    )  # fmt: skip
+    return SimdPlan(index, problem, _core.filter_size(index, problem) == 0, public)
+
+
+def _within_limit(spec: Conv2dSpec, isa: str, needed: int) -> SimdPlan:
+    """The next best algorithm that stays within max_workspace."""
+    limit = spec.max_workspace
+    assert limit is not None
+    if spec.algorithm in ALGORITHMS:
+        raise MemoryError(
+            f"max_workspace={limit}: {spec.algorithm} needs {needed} bytes for this convolution"
+        )
+    code = _base.dtype_code(spec.dtype)
+    for algorithm in sorted(ALGORITHMS, key=lambda a: _cost(spec, a, isa)):
+        try:
+            plan = plan_conv2d(dataclasses.replace(spec, algorithm=algorithm), isa)
+        except MemoryError:
+            continue
+        reason = f"the fastest within max_workspace={limit}"
+        chosen = Candidate(algorithm, plan.public.kernel, True, reason)
+        others = tuple(
+            Candidate(a, kernel_index()[a, spec.layout, isa, code][1], False, "slower, or over the limit")
+            for a in ALGORITHMS
+            if a != algorithm
+        )
+        public = dataclasses.replace(plan.public, candidates=(chosen, *others))
+        return dataclasses.replace(plan, public=public)
+    raise MemoryError(f"max_workspace={limit}: no algorithm needs as little for this convolution")
+
+
+def decline(spec: Conv2dSpec | TransformSpec) -> str | None:
+    """Why the simd backend cannot run this spec, or None."""
+    if isinstance(spec, TransformSpec):
+        return None if spec.dtype.itemsize in (1, 2, 4, 8, 16) else f"has no {spec.dtype} mover"
+    if spec.dtype.char not in "fd":
+        return f"computes in float32 and float64, not {spec.dtype}"
+    if spec.algorithm not in (*ALGORITHMS, "auto", "fastest"):
+        return f"has no {spec.algorithm} kernel"
+    return None
+
+
+def check(spec: Conv2dSpec) -> None:
+    """Raise if the spec is declined."""
+    if reason := decline(spec):
+        raise BackendNotImplementedError(f"backend 'simd': {reason}", {"simd": reason})
