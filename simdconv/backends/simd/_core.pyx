@@ -66,6 +66,8 @@ cdef extern from "simdconv.h" nogil:
     sc_error sc_im2col(const sc_problem *, size_t, const void *, void *, sc_team)
     sc_error sc_im2win(const sc_problem *, size_t, const void *, void *, sc_team)
     size_t sc_last_allocation()
+    void *sc_block_take(size_t)
+    void sc_block_give(void *)
     double sc_peak_gflops(int, sc_dtype, int)
     double sc_bandwidth(int)
 
@@ -153,6 +155,31 @@ def bandwidth(int threads=1):
     with nogil:
         rate = sc_bandwidth(threads)
     return rate
+
+
+cdef class Block:
+    """Memory of the C library's allocator; goes back to it with the last array that lies in it."""
+
+    cdef void *data
+
+    def __dealloc__(self):
+        sc_block_give(self.data)
+
+
+def empty(tuple shape, int type_number, size_t size):
+    """A new array in C order of a NumPy type and `size` bytes, not cleared."""
+    cdef Block block = Block.__new__(Block)
+    cdef cnp.npy_intp sizes[32]
+    cdef int axes = len(shape), i
+    cdef cnp.ndarray array
+    block.data = sc_block_take(size)
+    if block.data == NULL:
+        raise MemoryError(f"simdconv: no memory for a result of {size} bytes, shape {shape}")
+    for i in range(axes):
+        sizes[i] = shape[i]
+    array = cnp.PyArray_SimpleNewFromData(axes, sizes, type_number, block.data)
+    cnp.set_array_base(array, block)
+    return array
 
 
 cdef class Problem:

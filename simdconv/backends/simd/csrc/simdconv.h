@@ -100,6 +100,10 @@ sc_error sc_im2win(const sc_problem *, size_t element, const void *x, void *out,
 /* Bytes handed out by the allocator in the last sc_conv of this thread (for tests of the formula) */
 size_t sc_last_allocation(void);
 
+/* Memory for results: aligned to 128 bytes, not cleared. The last blocks given back are kept for the next. */
+void *sc_block_take(size_t bytes);
+void sc_block_give(void *);
+
 /* Peaks of this machine, for the roofline: GFLOP/s of independent FMAs, GB/s of a triad */
 double sc_peak_gflops(int isa, sc_dtype, int threads);
 double sc_bandwidth(int threads);

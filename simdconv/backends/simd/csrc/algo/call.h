@@ -41,7 +41,15 @@ static ptrdiff_t row_segments(ptrdiff_t tiles, ptrdiff_t other_tasks, int thread
 }
 #endif
 
+/* A result that no cache will hold is written past them: it is not read before it is written, and
+ * pushes neither filters nor image out. */
+SC_INLINE int FN(streams)(const sc_problem *p) {
+    double elements = (double)p->images * p->inner * p->groups * p->c_out * p->h_out * p->w_out;
+    return elements * sizeof(T) > (double)sc_cache_bytes(3) / 4;
+}
+
 SC_INLINE void FN(tile_epilogue)(const sc_problem *p, FN(tile) *t) {
+    t->stream = FN(streams)(p);
     t->activation = p->activation;
     t->lo = (T)p->act_lo;
     t->hi = (T)p->act_hi;

@@ -244,6 +244,7 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
     if (f->kernel->algorithm == SC_IM2WIN) FN(strip_span)(f, &s, &t);
     else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_span)(f, &s, &t);
     else FN(direct_span)(f, &s, &t);
+    if (t.stream) v_stream_end();
 }
 
 /* one task: row (image, c, u, v) of the matrix, all output rows */

@@ -119,6 +119,7 @@ static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
         t.bias = f->o->bias ? (const T *)f->o->bias + channel : NULL;
         FN(rows_kernels)[sc_part(p->c_out, f->blocks, block + 1) - o - 1][vectors - 1](&t);
     }
+    if (t.stream) v_stream_end();
 }
 
 static void FN(panel_run)(const sc_kernel *kernel, const sc_problem *p, const sc_operands *o) {

@@ -229,6 +229,7 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     if (f->kernel->algorithm == SC_IM2WIN) FN(strip_segment)(f, &s, &t);
     else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_segment)(f, &s, &t);
     else FN(direct_segment)(f, &s, &t);
+    if (t.stream) v_stream_end();
 }
 
 static void FN(pixel_rows_matrix)(void *context, ptrdiff_t task, int thread) {

@@ -49,7 +49,7 @@ unsigned long sc_fp_save(void);
 void sc_fp_restore(unsigned long control);
 void sc_fp_flush_denormals(void);
 
-/* workspace.c: the only allocator; lines of 64 bytes; NULL when there is no memory */
+/* workspace.c: what one call works in; NULL when there is no memory */
 void *sc_alloc(size_t bytes);
 void sc_free(void *);
 

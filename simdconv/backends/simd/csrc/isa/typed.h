@@ -1,6 +1,8 @@
 /* What an ISA unit compiles for one element type, in the order data flows. */
 #include "../simd/vec.h"
 
+#include "../simd/transpose.h"
+
 #include "../ukernel/tile.h"
 
 #include "../ukernel/lanes.h"

@@ -24,6 +24,7 @@ typedef ptrdiff_t mask_f64;
         return v;                                                                                  \
     }                                                                                              \
     VFN void v_store_##t(scalar *p, vec_##t v) { memcpy(p, &v, sizeof v); }                        \
+    VFN void v_stream_##t(scalar *p, vec_##t v) { memcpy(p, &v, sizeof v); }                       \
     VFN vec_##t v_bcast_##t(const scalar *p) { return v_set1_##t(*p); }                            \
     VFN mask_##t v_mask_##t(ptrdiff_t n) { return n > (lanes) ? (lanes) : n; }                     \
     VFN vec_##t v_load_mask_##t(const scalar *p, mask_##t m) {                                     \
@@ -51,5 +52,6 @@ typedef ptrdiff_t mask_f64;
         return x;                                                                                  \
     }
 
+VFN void v_stream_end(void) {}
 VEC_BASELINE(f32, float, 4, s, s, s, s)
 VEC_BASELINE(f64, double, 2, s, s)

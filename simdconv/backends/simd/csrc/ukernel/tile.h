@@ -27,6 +27,7 @@ typedef struct {
     ptrdiff_t b_vector;     /* lanes kernel: elements from one vector to the next */
     ptrdiff_t b_half;       /* lanes kernel, halves: elements from the lower half to the upper */
     tile_store store;
+    int stream;             /* whole vectors of STORE_ROWS go past the caches, if aligned */
     ptrdiff_t c_row, c_vector, c_column;
     const ptrdiff_t *c_offsets;
     T *c;
@@ -43,31 +44,17 @@ SC_INLINE vec FN(tile_activate)(const FN(tile) *t, vec value) {
     return value;
 }
 
-/* 16-byte blocks transposed in registers: 4x4 floats or 2x2 doubles. Rows of `from` are TILE_COLUMNS
- * long; to[j*column + i] = from[i][j]. */
-static __attribute__((noinline)) void FN(tile_transpose)(const T *from, T *to, ptrdiff_t column, ptrdiff_t rows,
-                               ptrdiff_t columns) {
+/* Rows of `from` are TILE_COLUMNS long; to[j*column + i] = from[i][j]. */
+static __attribute__((noinline)) void FN(tile_transpose)(const T *from, T *to, ptrdiff_t column,
+                                                         ptrdiff_t rows, ptrdiff_t columns) {
     enum { B = 16 / sizeof(T), W = TILE_COLUMNS };
-    typedef T block __attribute__((vector_size(16)));
     ptrdiff_t i = 0;
     for (; i + B <= rows; i += B) {
         ptrdiff_t j = 0;
         for (; j + B <= columns; j += B) {
-            block r[B], s[B];
+            FN(block) r[B], s[B];
             for (int n = 0; n < B; n++) memcpy(&r[n], from + (i + n) * W + j, 16);
-#if SC_IS_F64
-            s[0] = __builtin_shufflevector(r[0], r[1], 0, 2);
-            s[1] = __builtin_shufflevector(r[0], r[1], 1, 3);
-#else
-            block low0 = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
-            block high0 = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
-            block low1 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
-            block high1 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
-            s[0] = __builtin_shufflevector(low0, low1, 0, 1, 4, 5);
-            s[1] = __builtin_shufflevector(low0, low1, 2, 3, 6, 7);
-            s[2] = __builtin_shufflevector(high0, high1, 0, 1, 4, 5);
-            s[3] = __builtin_shufflevector(high0, high1, 2, 3, 6, 7);
-#endif
+            FN(transpose_block)(r, s);
             for (int n = 0; n < B; n++) memcpy(to + (j + n) * column + i, &s[n], 16);
         }
         for (; j < columns; j++)
@@ -75,6 +62,12 @@ static __attribute__((noinline)) void FN(tile_transpose)(const T *from, T *to, p
     }
     for (; i < rows; i++)
         for (ptrdiff_t j = 0; j < columns; j++) to[j * column + i] = from[i * W + j];
+}
+
+SC_INLINE int FN(tile_streams)(const FN(tile) *t, int vectors) {
+    size_t steps = (size_t)t->c_row | (size_t)(vectors > 1 ? t->c_vector : 0);
+    int whole = t->columns[0] == VL && (vectors == 1 || t->columns[1] == VL);
+    return t->stream && whole && (((size_t)t->c | steps * sizeof(T)) & (sizeof(vec) - 1)) == 0;
 }
 
 /* bias, activation, store: after the sums, once a tile */
@@ -99,6 +92,14 @@ SC_INLINE void FN(tile_finish)(const FN(tile) *t, int rows, int vectors, vec (*a
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
             for (int j = 0; j < vectors; j++) acc[i][j] = FN(tile_activate)(t, acc[i][j]);
+    }
+    if (t->store == STORE_ROWS && FN(tile_streams)(t, vectors)) {
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+            for (int j = 0; j < vectors; j++)
+                v_stream(t->c + i * t->c_row + j * t->c_vector, acc[i][j]);
+        return;
     }
     if (t->store == STORE_ROWS) {
 #pragma GCC unroll 16
