@@ -55,7 +55,10 @@ static FN(filter_plan) FN(filter_rows_plan)(const sc_kernel *kernel, const sc_pr
     }
     units = sc_ceil_div(f.pixels, f.unit);
     others = f.loop.block_groups * f.loop.groups * f.loop.images * f.loop.rows;
-    f.loop.segments = row_segments(units, others, threads);
+    f.loop.segments =
+        row_segments(units, others, threads,
+                     (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w * p->inner) * sizeof(T),
+                     (size_t)(f.k * TILE_ROWS) * sizeof(T));
     if (kernel->algorithm == SC_IM2WIN) {
         ptrdiff_t unit_bytes =
             p->h_f * p->c_in * p->stride_w * f.unit * p->inner * (ptrdiff_t)sizeof(T);
@@ -162,6 +165,12 @@ static void FN(pixel_columns)(const FN(filter_plan) *f, const sc_task *at, FN(ti
     }
 }
 
+static void FN(use_table)(FN(tile) *t, const sc_table *table) {
+    t->runs = table->runs;
+    t->count = table->count;
+    t->len = table->len;
+}
+
 /* The three ways to present a segment: pixels [j0, j1) of one output row. */
 typedef struct {
     sc_task at;
@@ -211,6 +220,8 @@ static void FN(direct_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
         if (j == first && last > first) {
             FN(use_table)(t, &table);
             t->b_step = p->dilation_w * p->x_w;
+            t->ahead = p->stride_h * p->x_h;
+            t->ahead_step = sc_ceil_div(p->stride_w * TILE_COLUMNS, table.len);
             FN(pixel_columns)(f, &s->at, t, s->x + row + (first * p->stride_w - p->left) * p->x_w,
                               p->stride_w * p->x_w, first, last);
             j = last;
@@ -220,6 +231,7 @@ static void FN(direct_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
                          (end - 1 - j) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1, f->pitch, patch);
         FN(use_table)(t, &f->patch);
         t->b_step = p->inner;
+        t->ahead = t->ahead_step = 0;
         FN(pixel_columns)(f, &s->at, t, patch, p->stride_w * p->inner, j, end);
         j = end;
     }

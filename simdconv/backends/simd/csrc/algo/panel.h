@@ -13,7 +13,7 @@ typedef struct {
     const sc_problem *p;
     const sc_operands *o;
     sc_strides y;
-    sc_loop loop; /* row: tile; segment: range of filter blocks */
+    sc_loop loop; /* segment: tile; row: range of filter blocks */
     ptrdiff_t k, blocks;
     ptrdiff_t columns, vectors, tiles; /* of an image, or of all of them */
     size_t table_bytes, panel_bytes, thread_bytes;
@@ -36,8 +36,8 @@ static FN(panel_plan) FN(panel_plan_of)(const sc_kernel *kernel, const sc_proble
     f.loop.block_groups = 1;
     f.loop.groups = p->groups;
     f.loop.images = flat ? 1 : p->images;
-    f.loop.rows = f.tiles;
-    f.loop.segments = row_segments(f.blocks, p->groups * f.loop.images * f.tiles, threads);
+    f.loop.segments = f.tiles;
+    f.loop.rows = row_segments(f.blocks, p->groups * f.loop.images * f.tiles, threads, 0, 0);
     f.table_bytes = sc_lines(sizeof(sc_run));
     f.panel_bytes = sc_lines((size_t)(f.k * TILE_COLUMNS) * sizeof(T));
     f.thread_bytes = f.panel_bytes + sc_lines(sizeof(ptrdiff_t));
@@ -70,21 +70,21 @@ static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
     sc_task at = loop_task(&f->loop, task);
     T *panel = (T *)((char *)f->o->workspace + f->table_bytes + (size_t)thread * f->thread_bytes);
     ptrdiff_t *held = (ptrdiff_t *)((char *)panel + f->panel_bytes); /* which tile the panel is, + 1 */
-    ptrdiff_t vector = sc_part(f->vectors, f->tiles, at.row);
-    int vectors = (int)(sc_part(f->vectors, f->tiles, at.row + 1) - vector), pieces;
+    ptrdiff_t vector = sc_part(f->vectors, f->tiles, at.segment);
+    int vectors = (int)(sc_part(f->vectors, f->tiles, at.segment + 1) - vector), pieces;
     ptrdiff_t first = vector * VL, columns = sc_min(vectors * VL, f->columns - first);
-    ptrdiff_t offsets[TILE_COLUMNS], block = sc_part(f->blocks, f->loop.segments, at.segment);
-    ptrdiff_t last = sc_part(f->blocks, f->loop.segments, at.segment + 1);
+    ptrdiff_t offsets[TILE_COLUMNS], block = sc_part(f->blocks, f->loop.rows, at.row);
+    ptrdiff_t last = sc_part(f->blocks, f->loop.rows, at.row + 1);
     T *y = (T *)f->o->y + at.image * f->y.image;
     sc_piece piece[TILE_COLUMNS];
     FN(tile) t;
     memset(&t, 0, sizeof t);
     FN(tile_epilogue)(p, &t);
     pieces = cut_pieces(p, at.image, first, columns, piece);
-    if (*held != 1 + task / f->loop.segments) {
+    if (*held != 1 + task / f->loop.rows) {
         FN(pack_panel)(p, (const T *)f->o->x + at.group * p->c_in * p->x_c, piece, pieces, vectors * VL,
                        panel);
-        *held = 1 + task / f->loop.segments;
+        *held = 1 + task / f->loop.rows;
     }
     t.runs = f->o->workspace;
     t.count = 1;

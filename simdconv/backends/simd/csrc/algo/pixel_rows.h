@@ -23,13 +23,14 @@ typedef struct {
     ptrdiff_t unit;                 /* elements of one pixel: c_in in NHWC, 1 in NCHW */
     sc_span interior;
     ptrdiff_t columns, pitch;       /* of the widest strip; of a border patch */
+    ptrdiff_t chunks;               /* of the runs */
     size_t table_bytes, matrix_bytes, thread_bytes;
     sc_table table, patch;
 } FN(pixel_plan);
 
 static FN(pixel_plan) FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_problem *p, int threads) {
     FN(pixel_plan) f;
-    size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run));
+    size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)), block;
     ptrdiff_t widest, others;
     memset(&f, 0, sizeof f);
     f.kernel = kernel;
@@ -53,7 +54,9 @@ static FN(pixel_plan) FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_prob
     }
     f.tiles = sc_ceil_div(f.pixels, TILE_ROWS);
     others = f.loop.block_groups * f.loop.groups * f.loop.images * f.loop.rows;
-    f.loop.segments = row_segments(f.tiles, others, threads);
+    block = (size_t)(f.k * TILE_COLUMNS) * sizeof(T);
+    f.loop.segments = row_segments(f.tiles, others, threads,
+                                   (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w) * sizeof(T), block);
     if (kernel->algorithm == SC_IM2WIN) {
         ptrdiff_t column_bytes = p->h_f * p->c_in * p->stride_w * TILE_ROWS * (ptrdiff_t)sizeof(T);
         ptrdiff_t fit = sc_max(1, (ptrdiff_t)sc_cache_bytes(2) / 4 / column_bytes); /* tiles */
@@ -62,6 +65,7 @@ static FN(pixel_plan) FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_prob
         f.columns = (widest - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
         f.thread_bytes = sc_lines((size_t)(f.columns * p->h_f * p->c_in) * sizeof(T));
     }
+    if (p->layout == SC_NHWC) f.chunks = (ptrdiff_t)(block / (sc_cache_bytes(2) * 3 / 4)) + 1;
     f.table_bytes = room;
     if (kernel->algorithm == SC_DIRECT && (p->h_p > p->h_in || p->w_p > p->w_in)) {
         widest = sc_min(f.pixels, TILE_ROWS);
@@ -112,25 +116,62 @@ static void FN(pixel_rows_pack)(const sc_kernel *kernel, const sc_problem *p, co
     sc_parallel(p->groups * sc_ceil_div(p->c_out, TILE_COLUMNS), team, FN(pixel_rows_pack_block), &c);
 }
 
-/* all blocks of the task's block group over one tile of `rows` pixels from output column j on */
-static void FN(pixel_tile)(const FN(pixel_plan) *f, const sc_task *at, FN(tile) *t, ptrdiff_t rows,
-                           ptrdiff_t j) {
-    const sc_problem *p = f->p;
-    ptrdiff_t last = sc_min(f->blocks, (at->block_group + 1) * f->per_group);
-    const T *packed = (const T *)f->o->filter + at->group * f->k * sc_ceil_div(p->c_out, VL) * VL;
-    T *y = (T *)f->o->y + at->image * f->y.image + at->row * f->y.h + j * f->y.w;
-    for (ptrdiff_t b = at->block_group * f->per_group; b < last; b++) {
-        ptrdiff_t first = b * TILE_COLUMNS, filters = sc_min(TILE_COLUMNS, p->c_out - first);
-        ptrdiff_t channel = at->group * p->c_out + first;
-        t->b = packed + f->k * first;
-        t->columns[0] = sc_min(filters, VL);
-        t->columns[1] = filters - t->columns[0];
-        t->c = y + channel * f->y.c;
-        t->bias = f->o->bias ? (const T *)f->o->bias + channel : NULL;
-        FN(rows_kernels)[rows - 1][filters > VL](t);
-    }
+/* Consecutive tiles whose windows lie at a fixed distance in one place: rows of `table` from `a` on,
+ * pixel j at a + (j - j0)*a_row. */
+typedef struct {
+    const T *a;
+    ptrdiff_t a_row, j0, tile, last;
+    const sc_table *table;
+    ptrdiff_t ahead; /* elements from these windows to the next row's */
+} FN(tiles);
+
+static ptrdiff_t FN(tile_at)(const FN(pixel_plan) *f, ptrdiff_t tile) {
+    return sc_part(f->pixels, f->tiles, tile);
 }
 
+/* block b over tile n of the range */
+static void FN(pixel_tile)(const FN(pixel_plan) *f, const sc_task *at, FN(tile) *t, const FN(tiles) *s,
+                           ptrdiff_t n, ptrdiff_t b) {
+    const sc_problem *p = f->p;
+    ptrdiff_t j = FN(tile_at)(f, n), rows = FN(tile_at)(f, n + 1) - j;
+    ptrdiff_t first = b * TILE_COLUMNS, filters = sc_min(TILE_COLUMNS, p->c_out - first);
+    ptrdiff_t channel = at->group * p->c_out + first;
+    t->a = s->a + (j - s->j0) * s->a_row;
+    t->a_row = s->a_row;
+    t->b = (const T *)f->o->filter + f->k * (at->group * sc_ceil_div(p->c_out, VL) * VL + first);
+    t->columns[0] = sc_min(filters, VL);
+    t->columns[1] = filters - t->columns[0];
+    t->c = (T *)f->o->y + at->image * f->y.image + at->row * f->y.h + j * f->y.w + channel * f->y.c;
+    t->bias = f->o->bias ? (const T *)f->o->bias + channel : NULL;
+    FN(rows_kernels)[rows - 1][filters > VL](t);
+}
+
+/* All blocks of the task's block group over a range of tiles. Where a block does not fit in L2, the runs are
+ * taken in chunks that do, and the sums wait in the result. */
+static void FN(pixel_tiles)(const FN(pixel_plan) *f, const sc_task *at, FN(tile) *t, const FN(tiles) *s) {
+    ptrdiff_t b = at->block_group * f->per_group, end = sc_min(f->blocks, b + f->per_group);
+    ptrdiff_t chunks = s->last - s->tile > 1 ? sc_min(f->chunks, s->table->count) : 1;
+    t->len = s->table->len;
+    t->ahead = s->ahead;
+    t->ahead_step = s->ahead ? sc_ceil_div(TILE_ROWS * s->a_row, s->table->len) : 0;
+    if (chunks <= 1) {
+        t->runs = s->table->runs;
+        t->count = s->table->count;
+        for (ptrdiff_t n = s->tile; n < s->last; n++)
+            for (ptrdiff_t block = b; block < end; block++) FN(pixel_tile)(f, at, t, s, n, block);
+        return;
+    }
+    for (; b < end; b++)
+        for (ptrdiff_t chunk = 0; chunk < chunks; chunk++) {
+            ptrdiff_t run = sc_part(s->table->count, chunks, chunk);
+            t->runs = s->table->runs + run;
+            t->count = sc_part(s->table->count, chunks, chunk + 1) - run;
+            t->accumulate = chunk > 0;
+            t->partial = chunk < chunks - 1;
+            for (ptrdiff_t n = s->tile; n < s->last; n++) FN(pixel_tile)(f, at, t, s, n, b);
+        }
+    t->accumulate = t->partial = 0;
+}
 
 /* The three ways to present a segment: tiles [tile, last) of one output row. */
 typedef struct {
@@ -140,42 +181,23 @@ typedef struct {
     char *own;  /* the thread's part of the workspace */
 } FN(segment);
 
-static ptrdiff_t FN(tile_start)(const FN(pixel_plan) *f, ptrdiff_t tile) {
-    return sc_part(f->pixels, f->tiles, tile);
-}
-
-static void FN(use_table)(FN(tile) *t, const sc_table *table) {
-    t->runs = table->runs;
-    t->count = table->count;
-    t->len = table->len;
-}
-
 /* im2win: one strip of the segment's columns, every window a run of it */
 static void FN(strip_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(tile) *t) {
     const sc_problem *p = f->p;
-    ptrdiff_t first = FN(tile_start)(f, s->tile), end = FN(tile_start)(f, s->last);
+    ptrdiff_t first = FN(tile_at)(f, s->tile), end = FN(tile_at)(f, s->last);
     ptrdiff_t columns = (end - 1 - first) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
-    T *strip = (T *)s->own;
-    FN(strip)(p, s->x, s->at.row, first * p->stride_w, columns, f->columns, strip);
-    FN(use_table)(t, &f->table);
-    t->a_row = p->stride_w * p->h_f * f->unit;
-    for (ptrdiff_t tile = s->tile; tile < s->last; tile++) {
-        ptrdiff_t j = FN(tile_start)(f, tile);
-        t->a = strip + (j - first) * t->a_row;
-        FN(pixel_tile)(f, &s->at, t, FN(tile_start)(f, tile + 1) - j, j);
-    }
+    FN(tiles) all = {(T *)s->own, p->stride_w * p->h_f * f->unit, first, s->tile, s->last, &f->table, 0};
+    FN(strip)(p, s->x, s->at.row, first * p->stride_w, columns, f->columns, (T *)s->own);
+    FN(pixel_tiles)(f, &s->at, t, &all);
 }
 
 /* im2col: rows of the stored matrix */
 static void FN(matrix_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(tile) *t) {
     const T *matrix = (const T *)((const char *)f->o->workspace + f->table_bytes);
-    FN(use_table)(t, &f->table);
-    t->a_row = f->k * f->p->groups;
-    for (ptrdiff_t tile = s->tile; tile < s->last; tile++) {
-        ptrdiff_t j = FN(tile_start)(f, tile);
-        t->a = matrix + (s->at.image * f->pixels + j) * t->a_row + s->at.group * f->p->c_in;
-        FN(pixel_tile)(f, &s->at, t, FN(tile_start)(f, tile + 1) - j, j);
-    }
+    ptrdiff_t width = f->k * f->p->groups, first = FN(tile_at)(f, s->tile);
+    FN(tiles) all = {matrix + (s->at.image * f->pixels + first) * width + s->at.group * f->p->c_in,
+                     width, first, s->tile, s->last, &f->table, 0};
+    FN(pixel_tiles)(f, &s->at, t, &all);
 }
 
 /* direct: windows in place. Rows above and below the image are left out where the filter is finite, or
@@ -193,20 +215,25 @@ static void FN(direct_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN
         if (in_place) table = sc_window_table(p, &place, (sc_run *)s->own);
         row = 0;
     }
-    for (ptrdiff_t tile = s->tile; tile < s->last; tile++) {
-        ptrdiff_t j0 = FN(tile_start)(f, tile), j1 = FN(tile_start)(f, tile + 1);
-        if (in_place && j0 >= f->interior.first && j1 <= f->interior.last) {
-            FN(use_table)(t, &table);
-            t->a = s->x + row + (j0 * p->stride_w - p->left) * p->x_w;
-            t->a_row = p->stride_w * p->x_w;
+    for (ptrdiff_t tile = s->tile, next; tile < s->last; tile = next) {
+        ptrdiff_t j = FN(tile_at)(f, tile), columns;
+        FN(tiles) some = {patch, p->stride_w * f->unit, j, tile, tile + 1, &f->patch, 0};
+        next = tile;
+        while (in_place && next < s->last && FN(tile_at)(f, next) >= f->interior.first &&
+               FN(tile_at)(f, next + 1) <= f->interior.last)
+            next++;
+        if (next > tile) {
+            some.a = s->x + row + (j * p->stride_w - p->left) * p->x_w;
+            some.a_row = p->stride_w * p->x_w;
+            some.table = &table;
+            some.last = next;
+            some.ahead = p->stride_h * p->x_h;
         } else {
-            ptrdiff_t columns = (j1 - j0 - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
-            FN(border_patch)(p, s->x, s->at.row, j0 * p->stride_w, columns, f->pitch, patch);
-            FN(use_table)(t, &f->patch);
-            t->a = patch;
-            t->a_row = p->stride_w * f->unit;
+            next = tile + 1;
+            columns = (FN(tile_at)(f, next) - j - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
+            FN(border_patch)(p, s->x, s->at.row, j * p->stride_w, columns, f->pitch, patch);
         }
-        FN(pixel_tile)(f, &s->at, t, j1 - j0, j0);
+        FN(pixel_tiles)(f, &s->at, t, &some);
     }
 }
 

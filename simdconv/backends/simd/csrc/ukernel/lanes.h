@@ -5,7 +5,7 @@
  * Rows are packed filters, vectors are pixels or images where they lie (CHWN, CHWN8, a strip, a matrix).
  * FULL: whole vectors. MASKED: the first columns[j] lanes of vector j are read, nothing past them.
  * HALVES: the upper half of a vector is b_half elements from its lower half (two pixels of CHWN8 in one
- * register). Per step: `vectors` loads, `rows` broadcasts, rows*vectors FMAs. */
+ * register). Per step: `vectors` loads, `rows` broadcasts, rows*vectors FMAs, one prefetch. */
 #ifndef SC_LANES_MODES
 #define SC_LANES_MODES
 enum { LANES_FULL, LANES_MASKED, LANES_HALVES, N_LANES_MODES };
@@ -13,20 +13,18 @@ enum { LANES_FULL, LANES_MASKED, LANES_HALVES, N_LANES_MODES };
 
 SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vectors, const int mode) {
     const sc_run *run = t->runs, *end = run + t->count;
-    const ptrdiff_t len = t->len, step = t->b_step, half = t->b_half;
+    const ptrdiff_t len = t->len, step = t->b_step, half = t->b_half, ahead_step = t->ahead_step;
     vec acc[TILE_ROWS][TILE_VECTORS];
     mask valid[TILE_VECTORS];
     (void)half;
     for (int j = 0; j < vectors; j++) valid[j] = v_mask(t->columns[j]);
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-        for (int j = 0; j < vectors; j++) acc[i][j] = v_zero();
+    FN(tile_start)(t, rows, vectors, acc);
     for (; run < end; run++) {
         const T *a = t->a + run->k * rows;
         const T *b[TILE_VECTORS];
 #pragma GCC unroll 2
         for (int j = 0; j < vectors; j++) b[j] = t->b + run->x + j * t->b_vector;
+        const T *ahead = t->b + run->x + t->ahead;
         for (ptrdiff_t k = len; k > 0; k--) {
             vec bv[TILE_VECTORS];
 #pragma GCC unroll 2
@@ -43,6 +41,8 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
                 for (int j = 0; j < vectors; j++) acc[i][j] = v_fma(av, bv[j], acc[i][j]);
             }
             a += rows;
+            __builtin_prefetch(ahead, 0, 2);
+            ahead += ahead_step;
         }
     }
     FN(tile_finish)(t, rows, vectors, acc);

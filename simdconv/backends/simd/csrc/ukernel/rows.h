@@ -3,7 +3,8 @@
  *   acc[i][j] = sum over runs r, steps k of  a[runs[r].x + i*a_row + k] * b[(runs[r].k + k)*COLUMNS + j]
  *
  * Rows are pixels of an image, strip or matrix (vectors: packed filters), or filters where they lie
- * (vectors: a packed panel of pixels). Per step: `vectors` loads, `rows` broadcasts, rows*vectors FMAs.
+ * (vectors: a packed panel of pixels). Per step: `vectors` loads, `rows` broadcasts, rows*vectors FMAs, one
+ * prefetch of what the next output row will read and this one did not.
  * x86 reaches five rows from one pointer (distances 0, 1, 2, 4 scaled, 3 in a second index), so three
  * pointers and two indices serve 14 rows; AArch64 post-increments a pointer a row.
  * Reads rows*len elements of a and packed vectors of b, nothing past them. No alignment is assumed. */
@@ -19,19 +20,17 @@
 SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vectors) {
     enum { P = ROWS_POINTERS };
     const sc_run *run = t->runs, *end = run + t->count;
-    const ptrdiff_t len = t->len, a_row = t->a_row;
+    const ptrdiff_t len = t->len, a_row = t->a_row, ahead_step = t->ahead_step;
     const ptrdiff_t row = a_row * (ptrdiff_t)sizeof(T), row3 = 3 * row;
     vec acc[TILE_ROWS][TILE_VECTORS];
     (void)row3;
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-        for (int j = 0; j < vectors; j++) acc[i][j] = v_zero();
+    FN(tile_start)(t, rows, vectors, acc);
     for (; run < end; run++) {
         const T *b = t->b + run->k * (vectors * VL);
         const T *p[P];
 #pragma GCC unroll 16
         for (int i = 0; i < P; i++) p[i] = t->a + run->x + i * (SC_X86 ? 5 : 1) * a_row;
+        const T *ahead = t->a + run->x + t->ahead;
         for (ptrdiff_t k = len; k > 0; k--) {
             vec bv[TILE_VECTORS];
 #if SC_X86
@@ -41,6 +40,8 @@ SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vect
 #pragma GCC unroll 2
             for (int j = 0; j < vectors; j++) bv[j] = v_load(b + j * VL);
             b += vectors * VL;
+            __builtin_prefetch(ahead, 0, 2);
+            ahead += ahead_step;
 #pragma GCC unroll 16
             for (int i = 0; i < rows; i++) {
                 vec av = v_bcast(ROW(i));

@@ -26,11 +26,14 @@ typedef struct {
     ptrdiff_t b_step;       /* lanes kernel: elements from one step to the next */
     ptrdiff_t b_vector;     /* lanes kernel: elements from one vector to the next */
     ptrdiff_t b_half;       /* lanes kernel, halves: elements from the lower half to the upper */
+    ptrdiff_t ahead;        /* elements from a run to what is wanted in L2 soon (the next row's run) */
+    ptrdiff_t ahead_step;   /* elements of that for each step of the run */
     tile_store store;
     int stream;             /* whole vectors of STORE_ROWS go past the caches, if aligned */
     ptrdiff_t c_row, c_vector, c_column;
     const ptrdiff_t *c_offsets;
     T *c;
+    int accumulate, partial; /* STORE_ROWS: start from what c holds; leave bias and activation out */
     ptrdiff_t columns[TILE_VECTORS]; /* valid in each vector */
     const T *bias;          /* NULL, or one value a row, or one a column */
     int bias_by_row;
@@ -67,19 +70,46 @@ static __attribute__((noinline)) void FN(tile_transpose)(const T *from, T *to, p
 SC_INLINE int FN(tile_streams)(const FN(tile) *t, int vectors) {
     size_t steps = (size_t)t->c_row | (size_t)(vectors > 1 ? t->c_vector : 0);
     int whole = t->columns[0] == VL && (vectors == 1 || t->columns[1] == VL);
-    return t->stream && whole && (((size_t)t->c | steps * sizeof(T)) & (sizeof(vec) - 1)) == 0;
+    return t->stream && !t->partial && whole && (((size_t)t->c | steps * sizeof(T)) & (sizeof(vec) - 1)) == 0;
+}
+
+/* Start of the sums: zeros, or those of the runs before. The result's lines are asked for now, so that
+ * they have come when the sums are done. */
+SC_INLINE void FN(tile_start)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
+    if (t->accumulate) {
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+            for (int j = 0; j < vectors; j++)
+                acc[i][j] = v_load_mask(t->c + i * t->c_row + j * t->c_vector, v_mask(t->columns[j]));
+        return;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; j++) acc[i][j] = v_zero();
+    if (t->stream) return;
+    if (t->store == STORE_ROWS) {
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < vectors; j++)
+                __builtin_prefetch(t->c + i * t->c_row + j * t->c_vector, 1);
+    } else if (t->store == STORE_COLUMNS) {
+        for (int j = 0; j < vectors; j++)
+            for (ptrdiff_t n = 0; n < t->columns[j]; n++)
+                __builtin_prefetch(t->c + (j * VL + n) * t->c_column, 1);
+    }
 }
 
 /* bias, activation, store: after the sums, once a tile */
 SC_INLINE void FN(tile_finish)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
     mask valid[TILE_VECTORS];
     for (int j = 0; j < vectors; j++) valid[j] = v_mask(t->columns[j]);
-    if (t->bias && t->bias_by_row) {
+    if (!t->partial && t->bias && t->bias_by_row) {
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
             for (int j = 0; j < vectors; j++) acc[i][j] = v_add(acc[i][j], v_bcast(t->bias + i));
-    } else if (t->bias) {
+    } else if (!t->partial && t->bias) {
 #pragma GCC unroll 2
         for (int j = 0; j < vectors; j++) {
             vec b = v_load_mask(t->bias + j * VL, valid[j]);
@@ -87,7 +117,7 @@ SC_INLINE void FN(tile_finish)(const FN(tile) *t, int rows, int vectors, vec (*a
             for (int i = 0; i < rows; i++) acc[i][j] = v_add(acc[i][j], b);
         }
     }
-    if (t->activation != SC_ACT_NONE) {
+    if (!t->partial && t->activation != SC_ACT_NONE) {
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
