@@ -1,0 +1,143 @@
+"""Layouts: what each axis of an image, a result or a filter means.
+
+    NCHW   (n, c, h, w)            CHWN   (c, h, w, n)
+    NHWC   (n, h, w, c)            CHWN8  (ceil(n/8), c, h, w, 8), the last block zero-filled
+
+A layout names the logical axis order. It is an argument, and is never guessed from strides.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simdconv._errors import LayoutError, ShapeError
+
+__all__ = ["LANES", "LAYOUTS", "WEIGHT_LAYOUTS", "to_layout"]
+
+LANES = 8  # images in a block of CHWN8
+LAYOUTS = ("NCHW", "NHWC", "CHWN", "CHWN8")
+WEIGHT_LAYOUTS = ("OIHW", "HWIO", "OHWI", "IHWO")
+
+
+def image_shape(layout: str, batched: bool, n: int, c: int, h: int, w: int) -> tuple[int, ...]:
+    """Shape of an image or a result of these sizes, without the batch axis if not batched."""
+    if layout == "CHWN8":
+        return (n // LANES, c, h, w, LANES)
+    if not batched:
+        return (h, w, c) if layout == "NHWC" else (c, h, w)
+    if layout == "NCHW":
+        return (n, c, h, w)
+    return (n, h, w, c) if layout == "NHWC" else (c, h, w, n)
+
+
+def one_of_batch(array: np.ndarray, layout: str, batched: bool, index: int) -> np.ndarray:
+    """View what belongs to one image: the batch axis taken out, the others in their order."""
+    if layout == "CHWN8":
+        return array[index // LANES, ..., index % LANES]
+    if not batched:
+        return array
+    return array[..., index] if layout == "CHWN" else array[index]
+
+
+def chw_image(array: np.ndarray, layout: str, batched: bool, index: int) -> np.ndarray:
+    """Image `index` of a batch as a view of shape (c, h, w)."""
+    image = one_of_batch(array, layout, batched, index)
+    return image.transpose(2, 0, 1) if layout == "NHWC" else image
+
+
+def weights_to(weight: np.ndarray, src: str, dst: str) -> np.ndarray:
+    """View a filter with its axes in another order."""
+    if src == dst:
+        return weight
+    return weight.transpose([src.index(axis) for axis in dst])
+
+
+def check_layout(layout: object, name: str = "layout", known: tuple[str, ...] = LAYOUTS) -> str:
+    """Return `layout` if it is one of `known`, else raise."""
+    if not isinstance(layout, str):
+        raise TypeError(
+            f"{name} must be a str, one of {', '.join(known)}; got {type(layout).__name__}"
+        )
+    if layout not in known:
+        raise LayoutError(f"unknown {name} {layout!r}: expected one of {', '.join(known)}")
+    return str(layout)
+
+
+def _to_images(x: np.ndarray, src: str) -> np.ndarray:
+    """Bring images from layout `src` to (n, c, h, w), as a view except from CHWN8."""
+    if src == "CHWN8":
+        if x.ndim != 5 or x.shape[4] != LANES:
+            raise LayoutError(f"x in layout CHWN8 has shape (ceil(n/8), c, h, w, 8); got {x.shape}")
+        blocks, c, h, w, _ = x.shape
+        return x.transpose(0, 4, 1, 2, 3).reshape(blocks * LANES, c, h, w)
+    if x.ndim != 4:
+        raise LayoutError(f"x in layout {src} has 4 axes, or 3 without the batch; got {x.shape}")
+    return x.transpose([src.index(axis) for axis in "NCHW"])
+
+
+def _to_blocks(images: np.ndarray) -> np.ndarray:
+    """(n, c, h, w) images in blocks of eight, the last block filled up with zeros."""
+    n, c, h, w = images.shape
+    blocks = np.zeros((-(-n // LANES), c, h, w, LANES), images.dtype)
+    for index in range(n):
+        blocks[index // LANES, ..., index % LANES] = images[index]
+    return blocks
+
+
+def to_layout(x: np.ndarray, src: str, dst: str, *, n: int | None = None) -> np.ndarray:
+    """Bring images, results or filters from one layout into another.
+
+    Parameters
+    ----------
+    x : ndarray
+        In layout `src`. Images may lack their batch axis, except to and from CHWN8.
+    src, dst : str
+        Two image layouts (NCHW, NHWC, CHWN, CHWN8) or two filter layouts (OIHW, HWIO, OHWI, IHWO).
+    n : int, optional
+        The number of images. From CHWN8 it drops the spare lanes of the last block.
+
+    Returns
+    -------
+    ndarray
+        In C order. `x` itself if it is that already.
+
+    Raises
+    ------
+    LayoutError
+        For an unknown layout, or an array that cannot be in layout `src`.
+    ShapeError
+        If `n` does not belong to the shape of `x`.
+
+    Examples
+    --------
+    >>> import numpy as np, simdconv
+    >>> simdconv.to_layout(np.zeros((10, 3, 32, 32)), "NCHW", "CHWN8").shape
+    (2, 3, 32, 32, 8)
+    """
+    if not hasattr(x, "__array__"):
+        raise TypeError(f"x must be an array; got {type(x).__name__}: use numpy.asarray")
+    x = np.asarray(x)
+    known = WEIGHT_LAYOUTS if src in WEIGHT_LAYOUTS else LAYOUTS
+    src, dst = check_layout(src, "src", known), check_layout(dst, "dst", known)
+    if known is WEIGHT_LAYOUTS:
+        if x.ndim != 4:
+            raise LayoutError(f"a filter in layout {src} has 4 axes; got shape {x.shape}")
+        return np.ascontiguousarray(weights_to(x, src, dst))
+    if x.ndim == 3 and "CHWN8" not in (src, dst):
+        if n not in (None, 1):
+            raise ShapeError(f"x of shape {x.shape} is one image without its batch axis; n={n!r}")
+        src3, dst3 = src.replace("N", ""), dst.replace("N", "")
+        return np.ascontiguousarray(weights_to(x, src3, dst3))
+    images = _to_images(x, src)
+    count = images.shape[0]
+    if n is not None:
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+            raise TypeError(f"n must be an integer or None; got {n!r}")
+        fits = count - LANES < n <= count if src == "CHWN8" else n == count
+        if not fits or n < 0:
+            raise ShapeError(f"n={n} does not belong to x of shape {x.shape} in layout {src}")
+    if src == dst and n in (None, count):
+        return np.ascontiguousarray(x)
+    if dst == "CHWN8":
+        return _to_blocks(images[:n])
+    return np.ascontiguousarray(images[:n].transpose(["NCHW".index(axis) for axis in dst]))
