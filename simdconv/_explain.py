@@ -1,0 +1,160 @@
+"""explain(): what a call would do, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from simdconv._dispatch import check_out, select
+from simdconv._families import as_ndarrays, describe_family
+from simdconv._spec import Conv2dSpec, conv2d_spec
+from simdconv.backends._base import Candidate, Plan
+
+__all__ = ["Explanation", "explain"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a call would do. `print` it, or read its attributes.
+
+    Attributes
+    ----------
+    array_family : str
+        What the arrays are, and how they come in.
+    spec : Conv2dSpec
+        The call, normalised.
+    plan : Plan
+        What the backend would do.
+    declined : tuple of (str, str)
+        Backends that were asked first, and why they declined.
+    """
+
+    array_family: str
+    spec: Conv2dSpec
+    plan: Plan
+    declined: tuple[tuple[str, str], ...]
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend."""
+        return self.plan.backend
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm that "auto" stands for here, or the one that was named."""
+        return self.plan.algorithm
+
+    @property
+    def layout(self) -> str:
+        """Layout of the image and of the result."""
+        return self.plan.layout
+
+    @property
+    def kernel(self) -> str:
+        """Id of the kernel."""
+        return self.plan.kernel
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Scratch memory that the call allocates, the result not included."""
+        return self.plan.workspace_bytes
+
+    @property
+    def num_threads(self) -> int:
+        """Threads that the call uses."""
+        return self.plan.num_threads
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Kernels that the backend considered, each with the reason for its fate."""
+        return self.plan.candidates
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else is worth knowing."""
+        return self.plan.notes
+
+    def __str__(self) -> str:
+        spec, plan = self.spec, self.plan
+        dtypes = f"{spec.x_dtype} * {spec.w_dtype} -> {spec.dtype}, summed in {spec.acc_dtype}"
+        rows = [
+            ("call", f"x {spec.x_shape}, w {spec.w_shape} -> {spec.out_shape}, {spec.layout}"),
+            ("dtypes", dtypes),
+            ("arrays", self.array_family),
+            ("backend", plan.backend),
+            ("algorithm", plan.algorithm),
+            ("kernel", plan.kernel),
+            ("workspace", f"{plan.workspace_bytes} bytes"),
+            ("threads", str(plan.num_threads)),
+        ]
+        rows += [(name, str(value)) for name, value in plan.details.items()]
+        rows += [("note", note) for note in plan.notes]
+        rows += [
+            ("candidate", f"{'*' if item.chosen else '-'} {item.kernel}: {item.reason}")
+            for item in plan.candidates
+        ]
+        rows += [("declined", f"{name}: {reason}") for name, reason in self.declined]
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:{width}}  {value}" for name, value in rows)
+
+
+def explain(
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None = None,
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    padding_mode: str = "constant",
+    layout: str = "NCHW",
+    weight_layout: str = "OIHW",
+    activation: Any = None,
+    algorithm: str = "auto",
+    out: np.ndarray | None = None,
+    num_threads: int | None = None,
+    backend: str | None = None,
+) -> Explanation:
+    """Tell what conv2d would do with these arguments; nothing is computed.
+
+    Parameters
+    ----------
+    x, w, bias, stride, padding, dilation, groups, padding_mode, layout, weight_layout, activation,
+    algorithm, out, num_threads, backend
+        As in conv2d, with conv2d's errors. Values are not read.
+
+    Returns
+    -------
+    Explanation
+        Array family, backend, algorithm, kernel, workspace_bytes, num_threads, candidates, and
+        what declined and why.
+
+    Examples
+    --------
+    >>> import numpy as np, simdconv
+    >>> plan = simdconv.explain(np.zeros((1, 3, 8, 8)), np.zeros((4, 3, 3, 3)), backend="numpy")
+    >>> plan.kernel
+    'direct-nchw-numpy-f64'
+    """
+    given = {"x": x, "w": w, "bias": bias, "out": out}
+    family = describe_family(given)
+    arrays = as_ndarrays(given)
+    spec = conv2d_spec(
+        arrays["x"], arrays["w"], arrays["bias"], stride=stride, padding=padding,
+        dilation=dilation, groups=groups, padding_mode=padding_mode, layout=layout,
+        weight_layout=weight_layout, activation=activation, algorithm=algorithm,
+        out=arrays["out"], num_threads=num_threads,
+    )  # fmt: skip
+    if arrays["out"] is not None:
+        inputs = {name: arrays[name] for name in ("x", "w", "bias")}
+        check_out(arrays["out"], spec.out_shape, spec.dtype, inputs)
+    selection = select(spec, backend)
+    if spec.trivial:
+        plan = Plan(selection.backend.name, "direct", spec.layout, "none", 0,
+                    notes=("there is nothing to multiply",))  # fmt: skip
+    else:
+        plan = selection.backend.plan(spec)
+    return Explanation(family, spec, plan, selection.declined)
