@@ -61,8 +61,7 @@ cdef extern from "simdconv.h" nogil:
     size_t sc_conv_workspace(const sc_kernel *, const sc_problem *, int, int)
     sc_error sc_conv(const sc_kernel *, const sc_problem *, const void *, const void *, const void *,
                      int, const void *, void *, sc_team)
-    int sc_filter_finite(const sc_problem *, sc_dtype, const void *)
-    sc_error sc_pack(const sc_kernel *, const sc_problem *, const void *, void *, sc_team)
+    int sc_pack(const sc_kernel *, const sc_problem *, const void *, void *, sc_team)
     sc_error sc_im2col(const sc_problem *, size_t, const void *, void *, sc_team)
     sc_error sc_im2win(const sc_problem *, size_t, const void *, void *, sc_team)
     size_t sc_last_allocation()
@@ -262,8 +261,7 @@ def pack(int kernel, Problem problem, cnp.ndarray w not None, cnp.ndarray packed
     describe_filter(&p, w)
     team.threads, team.flush_denormals = threads, 0
     with nogil:
-        finite = sc_filter_finite(&p, k.dtype, source)
-        sc_pack(k, &p, source, target, team)
+        finite = sc_pack(k, &p, source, target, team)
     return finite != 0
 
 

@@ -44,9 +44,9 @@ typedef struct {
 } sc_team;
 
 typedef struct {
-    const void *x, *filter, *bias; /* filter: packed, or as it lies */
+    const void *x, *w, *packed, *bias; /* w: as it lies, or NULL and `packed` by the same kernel */
     void *y, *workspace;
-    int filter_finite;             /* every weight is: products with padding zeros may be skipped */
+    int packed_finite;                 /* every weight is: products with padding zeros may be skipped */
     sc_team team;
 } sc_operands;
 
@@ -59,9 +59,10 @@ struct sc_kernel {
     int isa;
     /* elements of the packed filter; 0: read where it lies, which needs w in OIHW order, contiguous */
     ptrdiff_t (*filter_size)(const sc_kernel *, const sc_problem *);
-    void (*pack_filter)(const sc_kernel *, const sc_problem *, const void *w, void *packed, sc_team);
-    /* bytes of workspace (without the packed filter) for `threads` threads */
-    size_t (*workspace)(const sc_kernel *, const sc_problem *, int threads);
+    /* packs, and returns whether every weight is finite */
+    int (*pack_filter)(const sc_kernel *, const sc_problem *, const void *w, void *packed, sc_team);
+    /* bytes for `threads` threads; without a packed filter each packs the blocks that it works with */
+    size_t (*workspace)(const sc_kernel *, const sc_problem *, int threads, int packed);
     void (*run)(const sc_kernel *, const sc_problem *, const sc_operands *);
 };
 
@@ -89,9 +90,8 @@ size_t sc_conv_workspace(const sc_kernel *, const sc_problem *, int threads, int
 sc_error sc_conv(const sc_kernel *, const sc_problem *, const void *x, const void *w, const void *packed,
                  int packed_finite, const void *bias, void *y, sc_team);
 
-/* Returns whether every element of w is finite */
-int sc_filter_finite(const sc_problem *, sc_dtype, const void *w);
-sc_error sc_pack(const sc_kernel *, const sc_problem *, const void *w, void *packed, sc_team);
+/* Packs a filter once for many calls; returns whether every weight is finite */
+int sc_pack(const sc_kernel *, const sc_problem *, const void *w, void *packed, sc_team);
 
 /* The stored transforms, for elements of 1, 2, 4, 8 or 16 bytes; out is C-contiguous */
 sc_error sc_im2col(const sc_problem *, size_t element, const void *x, void *out, sc_team);

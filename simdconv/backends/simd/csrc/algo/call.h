@@ -44,7 +44,33 @@ static ptrdiff_t row_segments(ptrdiff_t tiles, ptrdiff_t other_tasks, int thread
     ptrdiff_t near = (ptrdiff_t)(row_bytes / room) + 1;
     return sc_max(1, sc_min(tiles, sc_max(busy, near)));
 }
+
+/* What a thread owns, at the start of its part of the workspace: which blocks it has packed */
+typedef struct {
+    ptrdiff_t held; /* block group and group, + 1; 0: none yet */
+    int finite;
+} sc_own;
+
+static void forget_filters(char *first, size_t thread_bytes, int threads) {
+    for (int i = 0; i < threads; i++) ((sc_own *)(first + (size_t)i * thread_bytes))->held = 0;
+}
 #endif
+
+/* exponents of all ones are Inf and NaN */
+static int FN(all_finite)(const T *w, ptrdiff_t n) {
+#if SC_IS_F64
+    const uint64_t exponent = 0x7ff0000000000000u;
+    uint64_t bits, bad = 0;
+#else
+    const uint32_t exponent = 0x7f800000u;
+    uint32_t bits, bad = 0;
+#endif
+    for (ptrdiff_t i = 0; i < n; i++) {
+        memcpy(&bits, w + i, sizeof bits);
+        bad |= (bits & exponent) == exponent;
+    }
+    return !bad;
+}
 
 /* A result that no cache will hold is written past them: it is not read before it is written, and
  * pushes neither filters nor image out. */

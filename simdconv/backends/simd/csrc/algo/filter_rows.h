@@ -23,15 +23,17 @@ typedef struct {
     ptrdiff_t unit;           /* pixels of a segment boundary and of a border patch */
     sc_span interior;
     ptrdiff_t columns, pitch; /* of the widest strip; of a border patch */
-    size_t table_bytes, matrix_bytes, thread_bytes;
+    size_t table_bytes, matrix_bytes;
+    size_t packed_at, thread_bytes; /* a thread's part: sc_own, a table, strip or patch, packed blocks */
     sc_table table, patch;
 } FN(filter_plan);
 
 static ptrdiff_t FN(filter_blocks)(const sc_problem *p) { return sc_ceil_div(p->c_out, TILE_ROWS); }
 
-static FN(filter_plan) FN(filter_rows_plan)(const sc_kernel *kernel, const sc_problem *p, int threads) {
+static FN(filter_plan) FN(filter_rows_plan)(const sc_kernel *kernel, const sc_problem *p, int threads,
+                                            int packed) {
     FN(filter_plan) f;
-    size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run));
+    size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)), strip = 0;
     ptrdiff_t units, others, widest;
     memset(&f, 0, sizeof f);
     f.kernel = kernel;
@@ -66,13 +68,15 @@ static FN(filter_plan) FN(filter_rows_plan)(const sc_kernel *kernel, const sc_pr
         f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(units, fit));
         widest = sc_min(f.pixels, sc_ceil_div(units, f.loop.segments) * f.unit);
         f.columns = (widest - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
-        f.thread_bytes = sc_lines((size_t)(f.columns * p->h_f * p->c_in * p->inner) * sizeof(T));
+        strip = sc_lines((size_t)(f.columns * p->h_f * p->c_in * p->inner) * sizeof(T));
     }
     if (kernel->algorithm == SC_DIRECT && (p->h_p > p->h_in || p->w_p > p->w_in)) {
         f.pitch = (sc_min(f.unit, f.pixels) - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
         f.table_bytes = 2 * room;
-        f.thread_bytes = room + sc_lines((size_t)(f.pitch * p->h_f * p->c_in * p->inner) * sizeof(T));
+        strip = sc_lines((size_t)(f.pitch * p->h_f * p->c_in * p->inner) * sizeof(T));
     }
+    f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
+    f.thread_bytes = f.packed_at + (packed ? 0 : sc_lines((size_t)(f.per_group * TILE_ROWS * f.k) * sizeof(T)));
     return f;
 }
 
@@ -81,37 +85,58 @@ static ptrdiff_t FN(filter_rows_filter_size)(const sc_kernel *kernel, const sc_p
     return p->groups * p->c_out * p->c_in * p->h_f * p->w_f;
 }
 
-static size_t FN(filter_rows_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads) {
-    FN(filter_plan) f = FN(filter_rows_plan)(kernel, p, threads);
+static size_t FN(filter_rows_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads,
+                                        int packed) {
+    FN(filter_plan) f = FN(filter_rows_plan)(kernel, p, threads, packed);
     return f.table_bytes + f.matrix_bytes + (size_t)threads * f.thread_bytes;
 }
 
-static void FN(filter_rows_pack_block)(void *context, ptrdiff_t task, int thread) {
-    const FN(pixel_pack) *c = context;
-    const sc_problem *p = c->p;
-    ptrdiff_t blocks = FN(filter_blocks)(p), group = task / blocks, b = task % blocks;
-    ptrdiff_t first = sc_part(p->c_out, blocks, b), rows = sc_part(p->c_out, blocks, b + 1) - first;
-    (void)thread;
-    first += group * p->c_out;
-    FN(pack_filters)(p, filter_order_of(c->kernel, p), c->w + first * p->w_o, rows, rows,
-                     c->packed + first * p->c_in * p->h_f * p->w_f);
+/* blocks [b, last) of a group, one after the other */
+static void FN(pack_row_blocks)(const sc_kernel *kernel, const sc_problem *p, const T *w, ptrdiff_t group,
+                                ptrdiff_t b, ptrdiff_t last, T *to) {
+    ptrdiff_t blocks = FN(filter_blocks)(p);
+    for (; b < last; b++) {
+        ptrdiff_t first = sc_part(p->c_out, blocks, b), rows = sc_part(p->c_out, blocks, b + 1) - first;
+        FN(pack_filters)(p, filter_order_of(kernel, p), w + (group * p->c_out + first) * p->w_o, rows, rows,
+                         to);
+        to += p->c_in * p->h_f * p->w_f * rows;
+    }
 }
 
-static void FN(filter_rows_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w,
-                                 void *packed, sc_team team) {
-    FN(pixel_pack) c = {kernel, p, w, packed};
-    sc_parallel(p->groups * FN(filter_blocks)(p), team, FN(filter_rows_pack_block), &c);
+static void FN(filter_rows_pack_group)(void *context, ptrdiff_t group, int thread) {
+    const FN(packing) *c = context;
+    (void)thread;
+    FN(pack_row_blocks)(c->kernel, c->p, c->w, group, 0, FN(filter_blocks)(c->p),
+                        c->packed + group * c->p->c_in * c->p->h_f * c->p->w_f * c->p->c_out);
 }
+
+static int FN(filter_rows_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w, void *packed,
+                                sc_team team) {
+    FN(packing) c = {kernel, p, w, packed};
+    sc_parallel(p->groups, team, FN(filter_rows_pack_group), &c);
+    return FN(all_finite)(packed, FN(filter_rows_filter_size)(kernel, p));
+}
+
+/* Pixels [j0, j1) of one output row, and where their filters and images are. */
+typedef struct {
+    sc_task at;
+    ptrdiff_t j0, j1;
+    const T *x;       /* first channel of the group in the image block */
+    const T *filters; /* of the block group */
+    int finite;       /* all of those filters */
+    char *own;        /* the thread's part of the workspace, behind sc_own */
+} FN(span);
 
 /* all blocks of the task's block group over one tile of columns, the first of them `column` */
-static void FN(filter_tile)(const FN(filter_plan) *f, const sc_task *at, FN(tile) *t, int mode,
+static void FN(filter_tile)(const FN(filter_plan) *f, const FN(span) *s, FN(tile) *t, int mode,
                             int vectors, ptrdiff_t column) {
+    const sc_task *at = &s->at;
     ptrdiff_t last = sc_min(f->blocks, (at->block_group + 1) * f->per_group), c_out = f->p->c_out;
     T *y = (T *)f->o->y + at->image * f->y.image + at->row * f->y.h + column;
     for (ptrdiff_t b = at->block_group * f->per_group; b < last; b++) {
         ptrdiff_t first = sc_part(c_out, f->blocks, b), rows = sc_part(c_out, f->blocks, b + 1) - first;
         ptrdiff_t channel = at->group * c_out + first;
-        t->a = (const T *)f->o->filter + channel * f->k;
+        t->a = s->filters + (first - sc_part(c_out, f->blocks, at->block_group * f->per_group)) * f->k;
         t->c = y + channel * f->y.c;
         t->bias = f->o->bias ? (const T *)f->o->bias + channel : NULL;
         FN(lanes_kernels)[rows - 1][mode][vectors - 1](t);
@@ -119,7 +144,7 @@ static void FN(filter_tile)(const FN(filter_plan) *f, const sc_task *at, FN(tile
 }
 
 /* `columns` columns side by side in source and result */
-static void FN(dense_columns)(const FN(filter_plan) *f, const sc_task *at, FN(tile) *t, const T *b,
+static void FN(dense_columns)(const FN(filter_plan) *f, const FN(span) *s, FN(tile) *t, const T *b,
                               ptrdiff_t column, ptrdiff_t columns) {
     t->b_vector = t->c_vector = VL;
     for (ptrdiff_t q = 0; q < columns; q += TILE_COLUMNS) {
@@ -127,21 +152,21 @@ static void FN(dense_columns)(const FN(filter_plan) *f, const sc_task *at, FN(ti
         t->b = b + q;
         t->columns[0] = sc_min(left, VL);
         t->columns[1] = left - t->columns[0];
-        FN(filter_tile)(f, at, t, left % VL ? LANES_MASKED : LANES_FULL, left > VL ? 2 : 1, column + q);
+        FN(filter_tile)(f, s, t, left % VL ? LANES_MASKED : LANES_FULL, left > VL ? 2 : 1, column + q);
     }
 }
 
 /* pixels [j0, j1) of the row: `b` is where the window of j0 starts, pixels `distance` apart in it */
-static void FN(pixel_columns)(const FN(filter_plan) *f, const sc_task *at, FN(tile) *t, const T *b,
+static void FN(pixel_columns)(const FN(filter_plan) *f, const FN(span) *s, FN(tile) *t, const T *b,
                               ptrdiff_t distance, ptrdiff_t j0, ptrdiff_t j1) {
     ptrdiff_t inner = f->p->inner, column = j0 * inner;
     if (distance == inner) {
-        FN(dense_columns)(f, at, t, b, column, (j1 - j0) * inner);
+        FN(dense_columns)(f, s, t, b, column, (j1 - j0) * inner);
         return;
     }
     if (inner >= VL) { /* whole vectors of one pixel's images, then the last ones */
         for (ptrdiff_t j = j0; j < j1; j++, b += distance, column += inner)
-            FN(dense_columns)(f, at, t, b, column, inner);
+            FN(dense_columns)(f, s, t, b, column, inner);
         return;
     }
     int halves = VHALVES && 2 * inner == VL, each = halves ? 2 : 1; /* pixels a vector */
@@ -155,10 +180,10 @@ static void FN(pixel_columns)(const FN(filter_plan) *f, const sc_task *at, FN(ti
         t->columns[0] = t->columns[1] = each * inner;
         if (left < each) { /* the odd pixel: no upper half to read */
             t->columns[0] = inner;
-            FN(filter_tile)(f, at, t, LANES_MASKED, 1, column);
+            FN(filter_tile)(f, s, t, LANES_MASKED, 1, column);
             return;
         }
-        FN(filter_tile)(f, at, t, halves ? LANES_HALVES : LANES_MASKED, vectors, column);
+        FN(filter_tile)(f, s, t, halves ? LANES_HALVES : LANES_MASKED, vectors, column);
         j += vectors * each;
         b += vectors * each * distance;
         column += vectors * each * inner;
@@ -171,22 +196,16 @@ static void FN(use_table)(FN(tile) *t, const sc_table *table) {
     t->len = table->len;
 }
 
-/* The three ways to present a segment: pixels [j0, j1) of one output row. */
-typedef struct {
-    sc_task at;
-    ptrdiff_t j0, j1;
-    const T *x;
-    char *own;
-} FN(span);
+/* The three ways to present a segment. */
 
 static void FN(strip_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile) *t) {
     const sc_problem *p = f->p;
-    T *strip = (T *)s->own;
+    T *strip = (T *)(s->own + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)));
     FN(strip)(p, s->x, s->at.row, s->j0 * p->stride_w,
               (s->j1 - 1 - s->j0) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1, f->columns, strip);
     FN(use_table)(t, &f->table);
     t->b_step = p->inner;
-    FN(pixel_columns)(f, &s->at, t, strip, p->stride_w * p->h_f * p->inner, s->j0, s->j1);
+    FN(pixel_columns)(f, s, t, strip, p->stride_w * p->h_f * p->inner, s->j0, s->j1);
 }
 
 static void FN(matrix_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile) *t) {
@@ -195,7 +214,7 @@ static void FN(matrix_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
     const T *matrix = (const T *)((const char *)f->o->workspace + f->table_bytes);
     FN(use_table)(t, &f->table);
     t->b_step = row;
-    FN(pixel_columns)(f, &s->at, t,
+    FN(pixel_columns)(f, s, t,
                       matrix + (s->at.image * p->groups + s->at.group) * f->k * row + s->j0 * p->inner,
                       p->inner, s->j0, s->j1);
 }
@@ -208,7 +227,7 @@ static void FN(direct_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
     int in_place = 1;
     if (!sc_row_is_interior(p, s->at.row)) {
         sc_place place = {p->x_c, p->x_h, p->x_w, 1, s->at.row};
-        for (ptrdiff_t u = 0; u < p->h_f && !f->o->filter_finite; u++)
+        for (ptrdiff_t u = 0; u < p->h_f && !s->finite; u++)
             in_place &= sc_source_row(p, s->at.row, u) >= 0; /* 0 * Inf is NaN: multiply the zeros */
         if (in_place) table = sc_window_table(p, &place, (sc_run *)s->own);
         row = 0;
@@ -222,7 +241,7 @@ static void FN(direct_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
             t->b_step = p->dilation_w * p->x_w;
             t->ahead = p->stride_h * p->x_h;
             t->ahead_step = sc_ceil_div(p->stride_w * TILE_COLUMNS, table.len);
-            FN(pixel_columns)(f, &s->at, t, s->x + row + (first * p->stride_w - p->left) * p->x_w,
+            FN(pixel_columns)(f, s, t, s->x + row + (first * p->stride_w - p->left) * p->x_w,
                               p->stride_w * p->x_w, first, last);
             j = last;
             continue;
@@ -232,9 +251,32 @@ static void FN(direct_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
         FN(use_table)(t, &f->patch);
         t->b_step = p->inner;
         t->ahead = t->ahead_step = 0;
-        FN(pixel_columns)(f, &s->at, t, patch, p->stride_w * p->inner, j, end);
+        FN(pixel_columns)(f, s, t, patch, p->stride_w * p->inner, j, end);
         j = end;
     }
+}
+
+/* The filters of the task's block group: packed before the call, or by this thread, once while it stays */
+static void FN(take_row_filters)(const FN(filter_plan) *f, FN(span) *s, char *part) {
+    const sc_problem *p = f->p;
+    sc_own *own = (sc_own *)part;
+    T *packed = (T *)(part + f->packed_at);
+    ptrdiff_t b = s->at.block_group * f->per_group, last = sc_min(f->blocks, b + f->per_group);
+    ptrdiff_t first = sc_part(p->c_out, f->blocks, b), end = sc_part(p->c_out, f->blocks, last);
+    ptrdiff_t key = s->at.block_group * p->groups + s->at.group + 1;
+    s->own = part + sc_lines(sizeof(sc_own));
+    if (f->o->packed) {
+        s->filters = (const T *)f->o->packed + f->k * (s->at.group * p->c_out + first);
+        s->finite = f->o->packed_finite;
+        return;
+    }
+    if (own->held != key) {
+        FN(pack_row_blocks)(f->kernel, p, f->o->w, s->at.group, b, last, packed);
+        own->finite = p->h_p == p->h_in || FN(all_finite)(packed, f->k * (end - first));
+        own->held = key;
+    }
+    s->filters = packed;
+    s->finite = own->finite;
 }
 
 static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
@@ -247,7 +289,8 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
     s.j0 = sc_part(units, f->loop.segments, s.at.segment) * f->unit;
     s.j1 = sc_min(f->pixels, sc_part(units, f->loop.segments, s.at.segment + 1) * f->unit);
     s.x = (const T *)f->o->x + s.at.image * p->x_image + s.at.group * p->c_in * p->x_c;
-    s.own = (char *)f->o->workspace + f->table_bytes + f->matrix_bytes + (size_t)thread * f->thread_bytes;
+    FN(take_row_filters)(f, &s, (char *)f->o->workspace + f->table_bytes + f->matrix_bytes +
+                                    (size_t)thread * f->thread_bytes);
     memset(&t, 0, sizeof t);
     FN(tile_epilogue)(p, &t);
     t.store = STORE_ROWS;
@@ -272,7 +315,7 @@ static void FN(filter_rows_matrix)(void *context, ptrdiff_t task, int thread) {
 }
 
 static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p, const sc_operands *o) {
-    FN(filter_plan) f = FN(filter_rows_plan)(kernel, p, o->team.threads);
+    FN(filter_plan) f = FN(filter_rows_plan)(kernel, p, o->team.threads, o->packed != NULL);
     sc_run *room = o->workspace;
     sc_place place = {p->x_c, p->x_h, p->x_w, 0, 0};
     f.o = o;
@@ -293,5 +336,6 @@ static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p, co
         compact.dilation_h = 1;
         f.patch = sc_window_table(&compact, &patch, room + sc_table_room(p));
     }
+    forget_filters((char *)o->workspace + f.table_bytes + f.matrix_bytes, f.thread_bytes, o->team.threads);
     sc_parallel(loop_tasks(&f.loop), o->team, FN(filter_rows_task), &f);
 }

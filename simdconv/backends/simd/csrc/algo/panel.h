@@ -50,17 +50,19 @@ static ptrdiff_t FN(panel_filter_size)(const sc_kernel *kernel, const sc_problem
     return 0;
 }
 
-static void FN(panel_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w, void *packed,
+static int FN(panel_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w, void *packed,
                            sc_team team) {
     (void)kernel;
     (void)p;
     (void)w;
     (void)packed;
     (void)team;
+    return 0;
 }
 
-static size_t FN(panel_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads) {
+static size_t FN(panel_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads, int packed) {
     FN(panel_plan) f = FN(panel_plan_of)(kernel, p, threads);
+    (void)packed;
     return f.table_bytes + (size_t)threads * f.thread_bytes;
 }
 
@@ -114,7 +116,7 @@ static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
     }
     for (; block < last; block++) {
         ptrdiff_t o = sc_part(p->c_out, f->blocks, block), channel = at.group * p->c_out + o;
-        t.a = (const T *)f->o->filter + channel * f->k;
+        t.a = (const T *)f->o->w + channel * f->k;
         t.c = y + channel * f->y.c;
         t.bias = f->o->bias ? (const T *)f->o->bias + channel : NULL;
         FN(rows_kernels)[sc_part(p->c_out, f->blocks, block + 1) - o - 1][vectors - 1](&t);

@@ -24,13 +24,15 @@ typedef struct {
     sc_span interior;
     ptrdiff_t columns, pitch;       /* of the widest strip; of a border patch */
     ptrdiff_t chunks;               /* of the runs */
-    size_t table_bytes, matrix_bytes, thread_bytes;
+    size_t table_bytes, matrix_bytes;
+    size_t packed_at, thread_bytes; /* a thread's part: sc_own, a table, strip or patch, packed blocks */
     sc_table table, patch;
 } FN(pixel_plan);
 
-static FN(pixel_plan) FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_problem *p, int threads) {
+static FN(pixel_plan) FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_problem *p, int threads,
+                                          int packed) {
     FN(pixel_plan) f;
-    size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)), block;
+    size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)), block, strip = 0;
     ptrdiff_t widest, others;
     memset(&f, 0, sizeof f);
     f.kernel = kernel;
@@ -63,7 +65,7 @@ static FN(pixel_plan) FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_prob
         f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(f.tiles, fit));
         widest = sc_min(f.pixels, sc_ceil_div(f.tiles, f.loop.segments) * TILE_ROWS);
         f.columns = (widest - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
-        f.thread_bytes = sc_lines((size_t)(f.columns * p->h_f * p->c_in) * sizeof(T));
+        strip = sc_lines((size_t)(f.columns * p->h_f * p->c_in) * sizeof(T));
     }
     if (p->layout == SC_NHWC) f.chunks = (ptrdiff_t)(block / (sc_cache_bytes(2) * 3 / 4)) + 1;
     f.table_bytes = room;
@@ -71,8 +73,10 @@ static FN(pixel_plan) FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_prob
         widest = sc_min(f.pixels, TILE_ROWS);
         f.pitch = (widest - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
         f.table_bytes = 2 * room;
-        f.thread_bytes = room + sc_lines((size_t)(f.pitch * p->h_f * p->c_in) * sizeof(T));
+        strip = sc_lines((size_t)(f.pitch * p->h_f * p->c_in) * sizeof(T));
     }
+    f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
+    f.thread_bytes = f.packed_at + (packed ? 0 : sc_lines(block * (size_t)f.per_group));
     return f;
 }
 
@@ -82,8 +86,9 @@ static ptrdiff_t FN(pixel_rows_filter_size)(const sc_kernel *kernel, const sc_pr
     return p->groups * p->c_in * p->h_f * p->w_f * vectors * VL;
 }
 
-static size_t FN(pixel_rows_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads) {
-    FN(pixel_plan) f = FN(pixel_rows_plan)(kernel, p, threads);
+static size_t FN(pixel_rows_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads,
+                                       int packed) {
+    FN(pixel_plan) f = FN(pixel_rows_plan)(kernel, p, threads, packed);
     return f.table_bytes + f.matrix_bytes + (size_t)threads * f.thread_bytes;
 }
 
@@ -92,28 +97,37 @@ static ptrdiff_t FN(block_width)(const sc_problem *p, ptrdiff_t b) {
     return p->c_out - b * TILE_COLUMNS > VL ? TILE_COLUMNS : VL;
 }
 
+/* blocks [b, last) of a group, one after the other */
+static void FN(pack_blocks)(const sc_kernel *kernel, const sc_problem *p, const T *w, ptrdiff_t group,
+                            ptrdiff_t b, ptrdiff_t last, T *to) {
+    for (; b < last; b++) {
+        ptrdiff_t first = b * TILE_COLUMNS;
+        FN(pack_filters)(p, filter_order_of(kernel, p), w + (group * p->c_out + first) * p->w_o,
+                         FN(block_width)(p, b), sc_min(TILE_COLUMNS, p->c_out - first), to);
+        to += p->c_in * p->h_f * p->w_f * TILE_COLUMNS;
+    }
+}
+
 typedef struct {
     const sc_kernel *kernel;
     const sc_problem *p;
     const T *w;
     T *packed;
-} FN(pixel_pack);
+} FN(packing);
 
-static void FN(pixel_rows_pack_block)(void *context, ptrdiff_t task, int thread) {
-    const FN(pixel_pack) *c = context;
-    const sc_problem *p = c->p;
-    ptrdiff_t blocks = sc_ceil_div(p->c_out, TILE_COLUMNS), group = task / blocks, b = task % blocks;
-    ptrdiff_t k = p->c_in * p->h_f * p->w_f, first = b * TILE_COLUMNS;
-    T *to = c->packed + k * (group * sc_ceil_div(p->c_out, VL) * VL + first);
+static void FN(pixel_rows_pack_group)(void *context, ptrdiff_t group, int thread) {
+    const FN(packing) *c = context;
+    ptrdiff_t filters = sc_ceil_div(c->p->c_out, VL) * VL;
     (void)thread;
-    FN(pack_filters)(p, filter_order_of(c->kernel, p), c->w + (group * p->c_out + first) * p->w_o,
-                     FN(block_width)(p, b), sc_min(TILE_COLUMNS, p->c_out - first), to);
+    FN(pack_blocks)(c->kernel, c->p, c->w, group, 0, sc_ceil_div(c->p->c_out, TILE_COLUMNS),
+                    c->packed + group * c->p->c_in * c->p->h_f * c->p->w_f * filters);
 }
 
-static void FN(pixel_rows_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w,
-                                void *packed, sc_team team) {
-    FN(pixel_pack) c = {kernel, p, w, packed};
-    sc_parallel(p->groups * sc_ceil_div(p->c_out, TILE_COLUMNS), team, FN(pixel_rows_pack_block), &c);
+static int FN(pixel_rows_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w, void *packed,
+                               sc_team team) {
+    FN(packing) c = {kernel, p, w, packed};
+    sc_parallel(p->groups, team, FN(pixel_rows_pack_group), &c);
+    return FN(all_finite)(packed, FN(pixel_rows_filter_size)(kernel, p));
 }
 
 /* Consecutive tiles whose windows lie at a fixed distance in one place: rows of `table` from `a` on,
@@ -122,23 +136,34 @@ typedef struct {
     const T *a;
     ptrdiff_t a_row, j0, tile, last;
     const sc_table *table;
-    ptrdiff_t ahead; /* elements from these windows to the next row's */
+    ptrdiff_t ahead;  /* elements from these windows to the next row's */
 } FN(tiles);
+
+/* Tiles [tile, last) of one output row, and where their filters and images are. */
+typedef struct {
+    sc_task at;
+    ptrdiff_t tile, last;
+    const T *x;       /* first channel of the group in the image */
+    const T *filters; /* of the block group */
+    int finite;       /* all of those filters */
+    char *own;        /* the thread's part of the workspace, behind sc_own */
+} FN(segment);
 
 static ptrdiff_t FN(tile_at)(const FN(pixel_plan) *f, ptrdiff_t tile) {
     return sc_part(f->pixels, f->tiles, tile);
 }
 
 /* block b over tile n of the range */
-static void FN(pixel_tile)(const FN(pixel_plan) *f, const sc_task *at, FN(tile) *t, const FN(tiles) *s,
-                           ptrdiff_t n, ptrdiff_t b) {
+static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(tile) *t,
+                           const FN(tiles) *s, ptrdiff_t n, ptrdiff_t b) {
     const sc_problem *p = f->p;
+    const sc_task *at = &g->at;
     ptrdiff_t j = FN(tile_at)(f, n), rows = FN(tile_at)(f, n + 1) - j;
     ptrdiff_t first = b * TILE_COLUMNS, filters = sc_min(TILE_COLUMNS, p->c_out - first);
     ptrdiff_t channel = at->group * p->c_out + first;
     t->a = s->a + (j - s->j0) * s->a_row;
     t->a_row = s->a_row;
-    t->b = (const T *)f->o->filter + f->k * (at->group * sc_ceil_div(p->c_out, VL) * VL + first);
+    t->b = g->filters + f->k * (first - at->block_group * f->per_group * TILE_COLUMNS);
     t->columns[0] = sc_min(filters, VL);
     t->columns[1] = filters - t->columns[0];
     t->c = (T *)f->o->y + at->image * f->y.image + at->row * f->y.h + j * f->y.w + channel * f->y.c;
@@ -148,8 +173,9 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const sc_task *at, FN(tile) 
 
 /* All blocks of the task's block group over a range of tiles. Where a block does not fit in L2, the runs are
  * taken in chunks that do, and the sums wait in the result. */
-static void FN(pixel_tiles)(const FN(pixel_plan) *f, const sc_task *at, FN(tile) *t, const FN(tiles) *s) {
-    ptrdiff_t b = at->block_group * f->per_group, end = sc_min(f->blocks, b + f->per_group);
+static void FN(pixel_tiles)(const FN(pixel_plan) *f, const FN(segment) *g, FN(tile) *t,
+                            const FN(tiles) *s) {
+    ptrdiff_t b = g->at.block_group * f->per_group, end = sc_min(f->blocks, b + f->per_group);
     ptrdiff_t chunks = s->last - s->tile > 1 ? sc_min(f->chunks, s->table->count) : 1;
     t->len = s->table->len;
     t->ahead = s->ahead;
@@ -158,7 +184,7 @@ static void FN(pixel_tiles)(const FN(pixel_plan) *f, const sc_task *at, FN(tile)
         t->runs = s->table->runs;
         t->count = s->table->count;
         for (ptrdiff_t n = s->tile; n < s->last; n++)
-            for (ptrdiff_t block = b; block < end; block++) FN(pixel_tile)(f, at, t, s, n, block);
+            for (ptrdiff_t block = b; block < end; block++) FN(pixel_tile)(f, g, t, s, n, block);
         return;
     }
     for (; b < end; b++)
@@ -168,27 +194,22 @@ static void FN(pixel_tiles)(const FN(pixel_plan) *f, const sc_task *at, FN(tile)
             t->count = sc_part(s->table->count, chunks, chunk + 1) - run;
             t->accumulate = chunk > 0;
             t->partial = chunk < chunks - 1;
-            for (ptrdiff_t n = s->tile; n < s->last; n++) FN(pixel_tile)(f, at, t, s, n, b);
+            for (ptrdiff_t n = s->tile; n < s->last; n++) FN(pixel_tile)(f, g, t, s, n, b);
         }
     t->accumulate = t->partial = 0;
 }
 
-/* The three ways to present a segment: tiles [tile, last) of one output row. */
-typedef struct {
-    sc_task at;
-    ptrdiff_t tile, last;
-    const T *x; /* first channel of the group in the image */
-    char *own;  /* the thread's part of the workspace */
-} FN(segment);
+/* The three ways to present a segment. */
 
 /* im2win: one strip of the segment's columns, every window a run of it */
 static void FN(strip_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(tile) *t) {
     const sc_problem *p = f->p;
     ptrdiff_t first = FN(tile_at)(f, s->tile), end = FN(tile_at)(f, s->last);
     ptrdiff_t columns = (end - 1 - first) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
-    FN(tiles) all = {(T *)s->own, p->stride_w * p->h_f * f->unit, first, s->tile, s->last, &f->table, 0};
-    FN(strip)(p, s->x, s->at.row, first * p->stride_w, columns, f->columns, (T *)s->own);
-    FN(pixel_tiles)(f, &s->at, t, &all);
+    T *strip = (T *)(s->own + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)));
+    FN(tiles) all = {strip, p->stride_w * p->h_f * f->unit, first, s->tile, s->last, &f->table, 0};
+    FN(strip)(p, s->x, s->at.row, first * p->stride_w, columns, f->columns, strip);
+    FN(pixel_tiles)(f, s, t, &all);
 }
 
 /* im2col: rows of the stored matrix */
@@ -197,7 +218,7 @@ static void FN(matrix_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN
     ptrdiff_t width = f->k * f->p->groups, first = FN(tile_at)(f, s->tile);
     FN(tiles) all = {matrix + (s->at.image * f->pixels + first) * width + s->at.group * f->p->c_in,
                      width, first, s->tile, s->last, &f->table, 0};
-    FN(pixel_tiles)(f, &s->at, t, &all);
+    FN(pixel_tiles)(f, s, t, &all);
 }
 
 /* direct: windows in place. Rows above and below the image are left out where the filter is finite, or
@@ -210,7 +231,7 @@ static void FN(direct_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN
     int in_place = 1;
     if (!sc_row_is_interior(p, s->at.row)) {
         sc_place place = {p->x_c, p->x_h, p->x_w, 1, s->at.row};
-        for (ptrdiff_t u = 0; u < p->h_f && !f->o->filter_finite; u++)
+        for (ptrdiff_t u = 0; u < p->h_f && !s->finite; u++)
             in_place &= sc_source_row(p, s->at.row, u) >= 0; /* 0 * Inf is NaN: multiply the zeros */
         if (in_place) table = sc_window_table(p, &place, (sc_run *)s->own);
         row = 0;
@@ -233,8 +254,33 @@ static void FN(direct_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN
             columns = (FN(tile_at)(f, next) - j - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
             FN(border_patch)(p, s->x, s->at.row, j * p->stride_w, columns, f->pitch, patch);
         }
-        FN(pixel_tiles)(f, &s->at, t, &some);
+        FN(pixel_tiles)(f, s, t, &some);
     }
+}
+
+/* The filters of the task's block group: packed before the call, or by this thread, once while it stays */
+static void FN(take_filters)(const FN(pixel_plan) *f, FN(segment) *s, char *part) {
+    const sc_problem *p = f->p;
+    sc_own *own = (sc_own *)part;
+    T *packed = (T *)(part + f->packed_at);
+    ptrdiff_t b = s->at.block_group * f->per_group, last = sc_min(f->blocks, b + f->per_group);
+    ptrdiff_t key = s->at.block_group * p->groups + s->at.group + 1;
+    s->own = part + sc_lines(sizeof(sc_own));
+    if (f->o->packed) {
+        ptrdiff_t filters = s->at.group * sc_ceil_div(p->c_out, VL) * VL + b * TILE_COLUMNS;
+        s->filters = (const T *)f->o->packed + f->k * filters;
+        s->finite = f->o->packed_finite;
+        return;
+    }
+    if (own->held != key) {
+        FN(pack_blocks)(f->kernel, p, f->o->w, s->at.group, b, last, packed);
+        own->finite = p->h_p == p->h_in ||
+                      FN(all_finite)(packed, f->k * ((last - 1 - b) * TILE_COLUMNS +
+                                                     FN(block_width)(p, last - 1)));
+        own->held = key;
+    }
+    s->filters = packed;
+    s->finite = own->finite;
 }
 
 static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
@@ -246,7 +292,8 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     s.tile = sc_part(f->tiles, f->loop.segments, s.at.segment);
     s.last = sc_part(f->tiles, f->loop.segments, s.at.segment + 1);
     s.x = (const T *)f->o->x + s.at.image * p->x_image + s.at.group * p->c_in * p->x_c;
-    s.own = (char *)f->o->workspace + f->table_bytes + f->matrix_bytes + (size_t)thread * f->thread_bytes;
+    FN(take_filters)(f, &s, (char *)f->o->workspace + f->table_bytes + f->matrix_bytes +
+                                (size_t)thread * f->thread_bytes);
     memset(&t, 0, sizeof t);
     FN(tile_epilogue)(p, &t);
     t.store = p->layout == SC_NHWC ? STORE_ROWS : STORE_COLUMNS;
@@ -271,7 +318,7 @@ static void FN(pixel_rows_matrix)(void *context, ptrdiff_t task, int thread) {
 }
 
 static void FN(pixel_rows_run)(const sc_kernel *kernel, const sc_problem *p, const sc_operands *o) {
-    FN(pixel_plan) f = FN(pixel_rows_plan)(kernel, p, o->team.threads);
+    FN(pixel_plan) f = FN(pixel_rows_plan)(kernel, p, o->team.threads, o->packed != NULL);
     sc_run *room = o->workspace;
     sc_place place = {p->x_c, p->x_h, p->x_w, 0, 0};
     f.o = o;
@@ -293,5 +340,6 @@ static void FN(pixel_rows_run)(const sc_kernel *kernel, const sc_problem *p, con
         compact.dilation_h = 1;
         f.patch = sc_window_table(&compact, &patch, room + sc_table_room(p));
     }
+    forget_filters((char *)o->workspace + f.table_bytes + f.matrix_bytes, f.thread_bytes, o->team.threads);
     sc_parallel(loop_tasks(&f.loop), o->team, FN(pixel_rows_task), &f);
 }

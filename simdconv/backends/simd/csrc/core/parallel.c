@@ -20,6 +20,8 @@ static void run(sc_team team, sc_body body, void *context, ptrdiff_t task, int t
 #include <omp.h>
 #include <pthread.h>
 
+enum { CHUNKS_A_THREAD = 8 };
+
 static int forked;
 static void mark_child(void) { forked = 1; }
 __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, mark_child); }
@@ -32,7 +34,9 @@ void sc_parallel(ptrdiff_t tasks, sc_team team, sc_body body, void *context) {
         for (ptrdiff_t task = 0; task < tasks; task++) run(team, body, context, task, 0);
         return;
     }
-#pragma omp parallel for schedule(dynamic) num_threads(team.threads)
+    /* neighbours share filters and input rows: hand them out in chunks, several a thread */
+    int chunk = (int)sc_max(1, sc_min(1 << 20, tasks / (team.threads * CHUNKS_A_THREAD)));
+#pragma omp parallel for schedule(dynamic, chunk) num_threads(team.threads)
     for (ptrdiff_t task = 0; task < tasks; task++)
         run(team, body, context, task, omp_get_thread_num());
 }

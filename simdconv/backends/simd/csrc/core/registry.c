@@ -64,65 +64,26 @@ int sc_threads_for(const sc_problem *p, int threads) {
     return useful < 2 || threads < 2 ? 1 : useful < threads ? (int)useful : threads;
 }
 
-static size_t element(sc_dtype dtype) { return dtype == SC_F64 ? 8 : 4; }
-
-static size_t filter_bytes(const sc_kernel *kernel, const sc_problem *p) {
-    return sc_lines((size_t)kernel->filter_size(kernel, p) * element(kernel->dtype));
-}
-
 size_t sc_conv_workspace(const sc_kernel *kernel, const sc_problem *p, int threads, int packed) {
     sc_problem q = sc_merged(p);
-    return (packed ? 0 : filter_bytes(kernel, p)) +
-           kernel->workspace(kernel, &q, sc_threads_for(p, threads));
+    return kernel->workspace(kernel, &q, sc_threads_for(p, threads), packed);
 }
 
-/* 0 * w is 0 for every finite w: their sum tells whether all are */
-#define ALL_FINITE(T)                                                                              \
-    static int all_finite_##T(const sc_problem *p, const T *w) {                                   \
-        ptrdiff_t filters = p->groups * p->c_out;                                                  \
-        T probe = 0;                                                                               \
-        for (ptrdiff_t o = 0; o < filters; o++)                                                    \
-            for (ptrdiff_t i = 0; i < p->c_in; i++)                                                \
-                for (ptrdiff_t u = 0; u < p->h_f; u++) {                                           \
-                    const T *row = w + o * p->w_o + i * p->w_i + u * p->w_h;                       \
-                    for (ptrdiff_t v = 0; v < p->w_f; v++) probe += row[v * p->w_w] * 0;           \
-                }                                                                                  \
-        return probe == 0;                                                                         \
-    }
-ALL_FINITE(float)
-ALL_FINITE(double)
-
-int sc_filter_finite(const sc_problem *p, sc_dtype dtype, const void *w) {
-    return dtype == SC_F64 ? all_finite_double(p, w) : all_finite_float(p, w);
-}
-
-sc_error sc_pack(const sc_kernel *kernel, const sc_problem *p, const void *w, void *packed, sc_team team) {
+int sc_pack(const sc_kernel *kernel, const sc_problem *p, const void *w, void *packed, sc_team team) {
     team.threads = sc_threads_for(p, team.threads);
-    kernel->pack_filter(kernel, p, w, packed, team);
-    return SC_OK;
+    return kernel->pack_filter(kernel, p, w, packed, team);
 }
 
 sc_error sc_conv(const sc_kernel *kernel, const sc_problem *p, const void *x, const void *w,
                  const void *packed, int packed_finite, const void *bias, void *y, sc_team team) {
     sc_problem q = sc_merged(p);
-    size_t filter = packed ? 0 : filter_bytes(kernel, p);
-    sc_operands operands = {x, packed, bias, y, NULL, packed_finite, team};
+    sc_operands operands = {x, w, packed, bias, y, NULL, packed_finite, team};
     size_t bytes;
-    char *block;
     operands.team.threads = sc_threads_for(p, team.threads);
-    bytes = filter + kernel->workspace(kernel, &q, operands.team.threads);
-    block = sc_alloc(bytes);
-    if (bytes && !block) return SC_NO_MEMORY;
-    operands.workspace = block + filter;
-    if (!packed) {
-        operands.filter = w;
-        operands.filter_finite = (p->h_p > p->h_in) && sc_filter_finite(p, kernel->dtype, w);
-        if (filter) {
-            kernel->pack_filter(kernel, p, w, block, operands.team);
-            operands.filter = block;
-        }
-    }
+    bytes = kernel->workspace(kernel, &q, operands.team.threads, packed != NULL);
+    operands.workspace = sc_alloc(bytes);
+    if (!operands.workspace) return SC_NO_MEMORY;
     kernel->run(kernel, &q, &operands);
-    sc_free(block);
+    sc_free(operands.workspace);
     return SC_OK;
 }

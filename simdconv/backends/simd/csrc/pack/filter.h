@@ -57,11 +57,13 @@ static inline ptrdiff_t filter_step(filter_walk *w) {
 /* `lanes` filters, w_o apart, from element 0 to `count`: to column 0 of packed */
 static void FN(pack_lanes)(const sc_problem *p, filter_walk walk, const T *w, ptrdiff_t count,
                            ptrdiff_t width, ptrdiff_t lanes, T *packed) {
-    enum { B = 16 / sizeof(T) };
+    enum { B = 16 / sizeof(T), LINE = 64 / sizeof(T), AHEAD = 4 * LINE };
     ptrdiff_t k = 0;
     for (; k + B <= count; k += B) {
         ptrdiff_t at[B], j = 0;
         for (int n = 0; n < B; n++) at[n] = filter_step(&walk) * width;
+        for (; k % LINE == 0 && j < lanes; j++) __builtin_prefetch(w + j * p->w_o + k + AHEAD);
+        j = 0;
         for (; j + B <= lanes; j += B) {
             FN(block) r[B], s[B];
             for (int n = 0; n < B; n++) memcpy(&r[n], w + (j + n) * p->w_o + k, 16);

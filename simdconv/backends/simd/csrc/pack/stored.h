@@ -28,5 +28,5 @@ static void FN(stored_strip)(void *context, ptrdiff_t task, int thread) {
     ptrdiff_t planes = p->layout == SC_NHWC ? 1 : p->c_in;
     T *to = (T *)t->out + (image * planes * p->h_out + m) * strip;
     (void)thread;
-    FN(strip)(p, (const T *)t->x + image * p->x_image, m, 0, p->w_p, p->h_out * p->w_p * p->h_f, to);
+    FN(strip)(p, (const T *)t->x + image * p->x_image, m, 0, p->w_p, p->h_out * p->w_p, to);
 }
