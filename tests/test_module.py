@@ -1,0 +1,143 @@
+"""Conv2d: snapshot, packed filters, errors, pickling."""
+
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import simdconv
+from simdconv import Conv2d, ShapeError
+from simdconv.backends._base import PackedFilter, Plan
+
+X = np.arange(2 * 3 * 6 * 6, dtype=np.float32).reshape(2, 3, 6, 6)
+W = np.ones((4, 3, 3, 3), np.float32)
+
+
+class Packing:
+    """A backend that wants its filter packed once for each layout."""
+
+    name, api_version = "packing", 1
+
+    def __init__(self):
+        self.packed, self.got = 0, []
+
+    def declines(self, spec):
+        return None
+
+    def plan(self, spec):
+        return Plan(self.name, "direct", spec.layout, "direct", 0)
+
+    def pack_key(self, spec):
+        return spec.stride
+
+    def pack(self, spec, w):
+        self.packed += 1
+        packed = PackedFilter()
+        packed.key = spec.stride
+        return packed
+
+    def conv2d(self, spec, x, w, bias, out):
+        self.got.append(w)
+        out[...] = 1
+
+    def transform(self, spec, x, out):
+        raise AssertionError
+
+
+def test_filter_is_packed_once(monkeypatch):
+    backend = Packing()
+    monkeypatch.setitem(simdconv.backends._entries, "packing", None)
+    simdconv.register_backend("packing", lambda: backend)
+    conv = Conv2d(W, backend="packing")
+    for batch in (2, 1, 2):
+        conv(X[:batch])
+    assert backend.packed == 1
+    assert all(isinstance(w, PackedFilter) for w in backend.got)
+    simdconv.conv2d(X, W, backend="packing")
+    assert isinstance(backend.got[-1], np.ndarray)
+    conv(X[:0])
+    assert len(backend.got) == 4
+
+
+def test_weights_are_read_only_snapshots():
+    w, bias = W.copy(), np.zeros(4, np.float32)
+    conv = Conv2d(w, bias)
+    expected = conv(X)
+    w[...] = bias[...] = np.nan
+    assert np.array_equal(conv(X), expected)
+    with pytest.raises(ValueError, match="read-only"):
+        conv.weight[...] = 0
+    with pytest.raises(ValueError, match="read-only"):
+        conv.bias[...] = 0
+
+
+def test_bad_arguments_at_construction():
+    for keywords, name in (
+        ({"stride": 0}, "stride"), ({"padding": -1}, "padding"), ({"padding": "full"}, "padding"),
+        ({"dilation": (1, 0)}, "dilation"), ({"groups": 3}, "groups"), ({"layout": "X"}, "layout"),
+        ({"weight_layout": "X"}, "weight_layout"), ({"padding_mode": "x"}, "padding_mode"),
+        ({"activation": "x"}, "activation"), ({"algorithm": "x"}, "algorithm"),
+        ({"num_threads": 0}, "num_threads"), ({"bias": np.zeros(3)}, "bias"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=name):
+            Conv2d(W, **keywords)
+    with pytest.raises(LookupError, match="nonesuch"):
+        Conv2d(W, backend="nonesuch")
+    with pytest.raises(TypeError, match="w must be"):
+        Conv2d([[[[1.0]]]])
+    with pytest.raises(TypeError, match="masked"):
+        Conv2d(np.ma.masked_array(W))
+    with pytest.raises(TypeError, match="w has dtype bool"):
+        Conv2d(W.astype(bool))
+    with pytest.raises(ShapeError, match="4 axes"):
+        Conv2d(W[0])
+    with pytest.raises(ShapeError, match="h_f >= 1"):
+        Conv2d(W[:, :, :0])
+
+
+def test_bad_arguments_at_the_call():
+    conv = Conv2d(W)
+    with pytest.raises(ShapeError, match="c_in"):
+        conv(X[:, :2])
+    with pytest.raises(TypeError, match="x must be"):
+        conv([1.0])
+    with pytest.raises(ShapeError, match="out"):
+        conv(X, np.empty((1, 1, 1, 1), np.float32))
+    with pytest.raises(ValueError, match="shares memory"):
+        conv(X, X.ravel()[:128].reshape(2, 4, 4, 4))
+
+
+def test_pickle_and_repr():
+    conv = Conv2d(W, padding=(1, 2), layout="NCHW")
+    conv(X)
+    again = pickle.loads(pickle.dumps(conv))
+    assert np.array_equal(again(X), conv(X))
+    assert "padding=(1, 2)" in repr(conv) or "padding=((1, 1), (2, 2))" in repr(conv)
+
+
+def test_many_threads_share_one():
+    conv = Conv2d(W)
+    expected, wrong = conv(X), []
+
+    def work():
+        for _ in range(20):
+            if not np.array_equal(conv(X), expected):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_other_arrays(tmp_path):
+    stored = np.memmap(tmp_path / "x", np.float32, "w+", shape=X.shape)
+    stored[...] = X
+    conv = Conv2d(W)
+    assert type(conv(stored)) is np.ndarray
+    assert np.array_equal(conv(stored), conv(X))
+    torch = pytest.importorskip("torch")
+    assert isinstance(Conv2d(torch.ones(4, 3, 3, 3))(torch.from_numpy(X)), torch.Tensor)
