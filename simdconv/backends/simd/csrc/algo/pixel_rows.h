@@ -67,7 +67,7 @@ static FN(pixel_plan) FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_prob
         f.columns = (widest - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
         strip = sc_lines((size_t)(f.columns * p->h_f * p->c_in) * sizeof(T));
     }
-    if (p->layout == SC_NHWC) f.chunks = (ptrdiff_t)(block / (sc_cache_bytes(2) * 3 / 4)) + 1;
+    f.chunks = p->layout == SC_NHWC ? (ptrdiff_t)(block / (sc_cache_bytes(2) * 3 / 4)) + 1 : 1;
     f.table_bytes = room;
     if (kernel->algorithm == SC_DIRECT && (p->h_p > p->h_in || p->w_p > p->w_in)) {
         widest = sc_min(f.pixels, TILE_ROWS);
@@ -153,22 +153,26 @@ static ptrdiff_t FN(tile_at)(const FN(pixel_plan) *f, ptrdiff_t tile) {
     return sc_part(f->pixels, f->tiles, tile);
 }
 
-/* block b over tile n of the range */
-static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(tile) *t,
-                           const FN(tiles) *s, ptrdiff_t n, ptrdiff_t b) {
+/* Blocks [b, last) over one tile of `rows` pixels, output column j on */
+static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(tile) *t, ptrdiff_t rows,
+                           ptrdiff_t j, ptrdiff_t b, ptrdiff_t last) {
     const sc_problem *p = f->p;
-    const sc_task *at = &g->at;
-    ptrdiff_t j = FN(tile_at)(f, n), rows = FN(tile_at)(f, n + 1) - j;
-    ptrdiff_t first = b * TILE_COLUMNS, filters = sc_min(TILE_COLUMNS, p->c_out - first);
-    ptrdiff_t channel = at->group * p->c_out + first;
-    t->a = s->a + (j - s->j0) * s->a_row;
-    t->a_row = s->a_row;
-    t->b = g->filters + f->k * (first - at->block_group * f->per_group * TILE_COLUMNS);
-    t->columns[0] = sc_min(filters, VL);
-    t->columns[1] = filters - t->columns[0];
-    t->c = (T *)f->o->y + at->image * f->y.image + at->row * f->y.h + j * f->y.w + channel * f->y.c;
+    ptrdiff_t first = b * TILE_COLUMNS, end = sc_min(last * TILE_COLUMNS, p->c_out);
+    ptrdiff_t channel = g->at.group * p->c_out + first;
+    t->b = g->filters + f->k * (first - g->at.block_group * f->per_group * TILE_COLUMNS);
+    t->c = (T *)f->o->y + g->at.image * f->y.image + g->at.row * f->y.h + j * f->y.w + channel * f->y.c;
     t->bias = f->o->bias ? (const T *)f->o->bias + channel : NULL;
-    FN(rows_kernels)[rows - 1][filters > VL](t);
+    t->columns[0] = t->columns[1] = VL;
+    for (; first + TILE_COLUMNS <= end; first += TILE_COLUMNS) {
+        FN(rows_kernels)[rows - 1][1](t);
+        t->b += f->k * TILE_COLUMNS;
+        t->c += TILE_COLUMNS * f->y.c;
+        if (t->bias) t->bias += TILE_COLUMNS;
+    }
+    if (first == end) return;
+    t->columns[0] = sc_min(end - first, VL);
+    t->columns[1] = end - first - t->columns[0];
+    FN(rows_kernels)[rows - 1][t->columns[1] > 0](t);
 }
 
 /* All blocks of the task's block group over a range of tiles. Where a block does not fit in L2, the runs are
@@ -177,24 +181,23 @@ static void FN(pixel_tiles)(const FN(pixel_plan) *f, const FN(segment) *g, FN(ti
                             const FN(tiles) *s) {
     ptrdiff_t b = g->at.block_group * f->per_group, end = sc_min(f->blocks, b + f->per_group);
     ptrdiff_t chunks = s->last - s->tile > 1 ? sc_min(f->chunks, s->table->count) : 1;
+    ptrdiff_t blocks = chunks > 1 ? 1 : end - b; /* that pass by while a tile is in L1 */
     t->len = s->table->len;
+    t->a_row = s->a_row;
     t->ahead = s->ahead;
     t->ahead_step = s->ahead ? sc_ceil_div(TILE_ROWS * s->a_row, s->table->len) : 0;
-    if (chunks <= 1) {
-        t->runs = s->table->runs;
-        t->count = s->table->count;
-        for (ptrdiff_t n = s->tile; n < s->last; n++)
-            for (ptrdiff_t block = b; block < end; block++) FN(pixel_tile)(f, g, t, s, n, block);
-        return;
-    }
-    for (; b < end; b++)
+    for (; b < end; b += blocks)
         for (ptrdiff_t chunk = 0; chunk < chunks; chunk++) {
-            ptrdiff_t run = sc_part(s->table->count, chunks, chunk);
+            ptrdiff_t run = chunk ? sc_part(s->table->count, chunks, chunk) : 0, j = s->j0, next;
             t->runs = s->table->runs + run;
-            t->count = sc_part(s->table->count, chunks, chunk + 1) - run;
+            t->count = chunks > 1 ? sc_part(s->table->count, chunks, chunk + 1) - run : s->table->count;
             t->accumulate = chunk > 0;
             t->partial = chunk < chunks - 1;
-            for (ptrdiff_t n = s->tile; n < s->last; n++) FN(pixel_tile)(f, g, t, s, n, b);
+            for (ptrdiff_t n = s->tile; n < s->last; n++, j = next) {
+                next = FN(tile_at)(f, n + 1);
+                t->a = s->a + (j - s->j0) * s->a_row;
+                FN(pixel_tile)(f, g, t, next - j, j, b, b + blocks);
+            }
         }
     t->accumulate = t->partial = 0;
 }
@@ -248,7 +251,7 @@ static void FN(direct_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN
             some.a_row = p->stride_w * p->x_w;
             some.table = &table;
             some.last = next;
-            some.ahead = p->stride_h * p->x_h;
+            some.ahead = p->layout == SC_NHWC ? p->stride_h * p->x_h : 0;
         } else {
             next = tile + 1;
             columns = (FN(tile_at)(f, next) - j - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;

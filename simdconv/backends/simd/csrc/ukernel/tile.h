@@ -52,8 +52,9 @@ static __attribute__((noinline)) void FN(tile_transpose)(const T *from, T *to, p
                                                          ptrdiff_t rows, ptrdiff_t columns) {
     enum { B = 16 / sizeof(T), W = TILE_COLUMNS };
     ptrdiff_t i = 0;
-    for (; i + B <= rows; i += B) {
+    for (ptrdiff_t at = 0; at < rows && rows >= B; at += B) {
         ptrdiff_t j = 0;
+        i = sc_min(at, rows - B); /* the last block overlaps the one before */
         for (; j + B <= columns; j += B) {
             FN(block) r[B], s[B];
             for (int n = 0; n < B; n++) memcpy(&r[n], from + (i + n) * W + j, 16);
@@ -63,7 +64,7 @@ static __attribute__((noinline)) void FN(tile_transpose)(const T *from, T *to, p
         for (; j < columns; j++)
             for (int n = 0; n < B; n++) to[j * column + i + n] = from[(i + n) * W + j];
     }
-    for (; i < rows; i++)
+    for (; i < rows && rows < B; i++)
         for (ptrdiff_t j = 0; j < columns; j++) to[j * column + i] = from[i * W + j];
 }
 
