@@ -68,12 +68,6 @@ static __attribute__((noinline)) void FN(tile_transpose)(const T *from, T *to, p
         for (ptrdiff_t j = 0; j < columns; j++) to[j * column + i] = from[i * W + j];
 }
 
-SC_INLINE int FN(tile_streams)(const FN(tile) *t, int vectors) {
-    size_t steps = (size_t)t->c_row | (size_t)(vectors > 1 ? t->c_vector : 0);
-    int whole = t->columns[0] == VL && (vectors == 1 || t->columns[1] == VL);
-    return t->stream && !t->partial && whole && (((size_t)t->c | steps * sizeof(T)) & (sizeof(vec) - 1)) == 0;
-}
-
 /* Start of the sums: zeros, or those of the runs before. The result's lines are asked for now, so that
  * they have come when the sums are done. */
 SC_INLINE void FN(tile_start)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
@@ -91,9 +85,9 @@ SC_INLINE void FN(tile_start)(const FN(tile) *t, int rows, int vectors, vec (*ac
         for (int j = 0; j < vectors; j++) acc[i][j] = v_zero();
     if (t->stream) return;
     if (t->store == STORE_ROWS) {
-        for (int i = 0; i < rows; i++)
-            for (int j = 0; j < vectors; j++)
-                __builtin_prefetch(t->c + i * t->c_row + j * t->c_vector, 1);
+        const T *to = t->c;
+        for (int i = 0; i < rows; i++, to += t->c_row)
+            for (int j = 0; j < vectors; j++) __builtin_prefetch(to + j * t->c_vector, 1);
     } else if (t->store == STORE_COLUMNS) {
         for (int j = 0; j < vectors; j++)
             for (ptrdiff_t n = 0; n < t->columns[j]; n++)
@@ -101,55 +95,54 @@ SC_INLINE void FN(tile_start)(const FN(tile) *t, int rows, int vectors, vec (*ac
     }
 }
 
-/* bias, activation, store: after the sums, once a tile */
-SC_INLINE void FN(tile_finish)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
-    mask valid[TILE_VECTORS];
-    for (int j = 0; j < vectors; j++) valid[j] = v_mask(t->columns[j]);
-    if (!t->partial && t->bias && t->bias_by_row) {
+SC_INLINE void FN(tile_bias)(const FN(tile) *t, int rows, int vectors, const mask *valid,
+                             vec (*acc)[TILE_VECTORS]) {
+    const T *bias = t->bias;
+    if (t->bias_by_row) {
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
-            for (int j = 0; j < vectors; j++) acc[i][j] = v_add(acc[i][j], v_bcast(t->bias + i));
-    } else if (!t->partial && t->bias) {
-#pragma GCC unroll 2
-        for (int j = 0; j < vectors; j++) {
-            vec b = v_load_mask(t->bias + j * VL, valid[j]);
-#pragma GCC unroll 16
-            for (int i = 0; i < rows; i++) acc[i][j] = v_add(acc[i][j], b);
-        }
-    }
-    if (!t->partial && t->activation != SC_ACT_NONE) {
-#pragma GCC unroll 16
-        for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-            for (int j = 0; j < vectors; j++) acc[i][j] = FN(tile_activate)(t, acc[i][j]);
-    }
-    if (t->store == STORE_ROWS && FN(tile_streams)(t, vectors)) {
-#pragma GCC unroll 16
-        for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-            for (int j = 0; j < vectors; j++)
-                v_stream(t->c + i * t->c_row + j * t->c_vector, acc[i][j]);
+            for (int j = 0; j < vectors; j++) acc[i][j] = v_add(acc[i][j], v_bcast(bias + i));
         return;
     }
-    if (t->store == STORE_ROWS) {
-#pragma GCC unroll 16
-        for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
-            for (int j = 0; j < vectors; j++) {
-                T *to = t->c + i * t->c_row + j * t->c_vector;
-                if (t->columns[j] == VL) v_store(to, acc[i][j]);
-                else v_store_mask(to, acc[i][j], valid[j]);
-            }
-        return;
+    for (int j = 0; j < vectors; j++) {
+        vec b = v_load_mask(bias + j * VL, valid[j]);
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) acc[i][j] = v_add(acc[i][j], b);
     }
+}
+
+#define STORE_TILE(put)                                                                            \
+    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++, to += c_row) {                         \
+        _Pragma("GCC unroll 2") for (int j = 0; j < vectors; j++) put;                             \
+    }
+
+/* Vectors to rows of the result. What a store may change is read before the first one. */
+SC_INLINE void FN(tile_store_rows)(const FN(tile) *t, int rows, int vectors, const mask *valid,
+                                   vec (*acc)[TILE_VECTORS]) {
+    const ptrdiff_t c_row = t->c_row, c_vector = t->c_vector;
+    const int whole = t->columns[0] == VL && (vectors == 1 || t->columns[1] == VL);
+    const size_t steps = (size_t)c_row | (size_t)(vectors > 1 ? c_vector : 0);
+    T *to = t->c;
+    if (!whole) {
+        STORE_TILE(v_store_mask(to + j * c_vector, acc[i][j], valid[j]))
+    } else if (t->stream && !t->partial && (((size_t)to | steps * sizeof(T)) & (sizeof(vec) - 1)) == 0) {
+        STORE_TILE(v_stream(to + j * c_vector, acc[i][j]))
+    } else {
+        STORE_TILE(v_store(to + j * c_vector, acc[i][j]))
+    }
+}
+#undef STORE_TILE
+
+/* The tile by way of the stack: transposed, or to scattered columns */
+SC_INLINE void FN(tile_store_block)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
     T block[TILE_ROWS * TILE_COLUMNS];
-    ptrdiff_t columns = 0;
+    ptrdiff_t columns = t->columns[0] + (vectors > 1 ? t->columns[1] : 0);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
         for (int j = 0; j < vectors; j++) v_store(block + i * TILE_COLUMNS + j * VL, acc[i][j]);
-    for (int j = 0; j < vectors; j++) columns += t->columns[j];
     if (t->store == STORE_COLUMNS) {
         FN(tile_transpose)(block, t->c, t->c_column, rows, columns);
         return;
@@ -157,4 +150,20 @@ SC_INLINE void FN(tile_finish)(const FN(tile) *t, int rows, int vectors, vec (*a
     for (int i = 0; i < rows; i++)
         for (ptrdiff_t j = 0; j < columns; j++)
             t->c[i * t->c_row + t->c_offsets[j]] = block[i * TILE_COLUMNS + j];
+}
+
+/* bias, activation, store: after the sums, once a tile */
+SC_INLINE void FN(tile_finish)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
+    mask valid[TILE_VECTORS];
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; j++) valid[j] = v_mask(t->columns[j]);
+    if (t->bias && !t->partial) FN(tile_bias)(t, rows, vectors, valid, acc);
+    if (t->activation != SC_ACT_NONE && !t->partial) {
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+            for (int j = 0; j < vectors; j++) acc[i][j] = FN(tile_activate)(t, acc[i][j]);
+    }
+    if (t->store == STORE_ROWS) FN(tile_store_rows)(t, rows, vectors, valid, acc);
+    else FN(tile_store_block)(t, rows, vectors, acc);
 }
