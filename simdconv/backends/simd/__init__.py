@@ -118,7 +118,8 @@ class SimdBackend:
         view = _filter(w, spec, made.in_place_filter)
         if made.in_place_filter:
             return SimdFilter(made.kernel, view.copy(), False, False)
-        data = np.empty(_core.filter_size(made.kernel, made.problem), spec.dtype)
+        size = _core.filter_size(made.kernel, made.problem)
+        data = _core.empty((size,), spec.dtype.num, size * spec.dtype.itemsize)
         finite = _core.pack(made.kernel, made.problem, view, data, made.public.num_threads)
         return SimdFilter(made.kernel, data, finite, True)
 

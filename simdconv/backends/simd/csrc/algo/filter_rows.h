@@ -226,7 +226,7 @@ static void FN(direct_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
     sc_table table = f->table;
     int in_place = 1;
     if (!sc_row_is_interior(p, s->at.row)) {
-        sc_place place = {p->x_c, p->x_h, p->x_w, 1, s->at.row};
+        sc_place place = {p->x_c, p->x_h, p->x_w, 0, 1, s->at.row, 0};
         for (ptrdiff_t u = 0; u < p->h_f && !s->finite; u++)
             in_place &= sc_source_row(p, s->at.row, u) >= 0; /* 0 * Inf is NaN: multiply the zeros */
         if (in_place) table = sc_window_table(p, &place, (sc_run *)s->own);
@@ -317,10 +317,10 @@ static void FN(filter_rows_matrix)(void *context, ptrdiff_t task, int thread) {
 static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p, const sc_operands *o) {
     FN(filter_plan) f = FN(filter_rows_plan)(kernel, p, o->team.threads, o->packed != NULL);
     sc_run *room = o->workspace;
-    sc_place place = {p->x_c, p->x_h, p->x_w, 0, 0};
+    sc_place place = {p->x_c, p->x_h, p->x_w, 0, 0, 0, 0};
     f.o = o;
     if (kernel->algorithm == SC_IM2WIN) {
-        f.table = sc_strip_table(p, f.columns, room);
+        f.table = sc_strip_table(p, 0, f.columns, room);
     } else if (kernel->algorithm == SC_IM2COL) {
         room[0].x = room[0].k = 0;
         f.table.runs = room;
@@ -332,7 +332,7 @@ static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p, co
     }
     if (f.pitch) {
         sc_problem compact = *p;
-        sc_place patch = {p->h_f * f.pitch * p->inner, f.pitch * p->inner, p->inner, 0, 0};
+        sc_place patch = {p->h_f * f.pitch * p->inner, f.pitch * p->inner, p->inner, 0, 0, 0, 0};
         compact.dilation_h = 1;
         f.patch = sc_window_table(&compact, &patch, room + sc_table_room(p));
     }

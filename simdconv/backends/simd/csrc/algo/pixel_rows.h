@@ -20,7 +20,7 @@ typedef struct {
     sc_loop loop;
     ptrdiff_t k, blocks, per_group; /* per group of channels; blocks in a block group */
     ptrdiff_t pixels, tiles;        /* of a row */
-    ptrdiff_t unit;                 /* elements of one pixel: c_in in NHWC, 1 in NCHW */
+    ptrdiff_t ring;                 /* NCHW direct: rows staged at a time */
     sc_span interior;
     ptrdiff_t columns, pitch;       /* of the widest strip; of a border patch */
     ptrdiff_t chunks;               /* of the runs */
@@ -42,7 +42,6 @@ static FN(pixel_plan) FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_prob
     f.k = p->c_in * p->h_f * p->w_f;
     f.blocks = sc_ceil_div(p->c_out, TILE_COLUMNS);
     f.per_group = blocks_in_l2((size_t)(f.k * TILE_COLUMNS) * sizeof(T), f.blocks);
-    f.unit = p->layout == SC_NHWC ? p->c_in : 1;
     f.interior = sc_interior_columns(p);
     f.loop.block_groups = sc_ceil_div(f.blocks, f.per_group);
     f.loop.groups = p->groups;
@@ -59,17 +58,19 @@ static FN(pixel_plan) FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_prob
     block = (size_t)(f.k * TILE_COLUMNS) * sizeof(T);
     f.loop.segments = row_segments(f.tiles, others, threads,
                                    (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w) * sizeof(T), block);
-    if (kernel->algorithm == SC_IM2WIN) {
-        ptrdiff_t column_bytes = p->h_f * p->c_in * p->stride_w * TILE_ROWS * (ptrdiff_t)sizeof(T);
+    if (kernel->algorithm == SC_DIRECT && p->layout == SC_NCHW) f.ring = (p->h_f - 1) * p->dilation_h + 1;
+    if (kernel->algorithm == SC_IM2WIN || f.ring) {
+        ptrdiff_t held = f.ring ? f.ring : p->h_f, column_bytes = held * p->c_in * p->stride_w * TILE_ROWS * (ptrdiff_t)sizeof(T);
         ptrdiff_t fit = sc_max(1, (ptrdiff_t)sc_cache_bytes(2) / 4 / column_bytes); /* tiles */
         f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(f.tiles, fit));
         widest = sc_min(f.pixels, sc_ceil_div(f.tiles, f.loop.segments) * TILE_ROWS);
         f.columns = (widest - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
-        strip = sc_lines((size_t)(f.columns * p->h_f * p->c_in) * sizeof(T));
+        strip = sc_lines((size_t)(f.columns * held * p->c_in) * sizeof(T)) +
+                sc_lines((size_t)f.ring * sizeof(ptrdiff_t));
     }
     f.chunks = p->layout == SC_NHWC ? (ptrdiff_t)(block / (sc_cache_bytes(2) * 3 / 4)) + 1 : 1;
     f.table_bytes = room;
-    if (kernel->algorithm == SC_DIRECT && (p->h_p > p->h_in || p->w_p > p->w_in)) {
+    if (kernel->algorithm == SC_DIRECT && !f.ring && (p->h_p > p->h_in || p->w_p > p->w_in)) {
         widest = sc_min(f.pixels, TILE_ROWS);
         f.pitch = (widest - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
         f.table_bytes = 2 * room;
@@ -180,7 +181,7 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
 static void FN(pixel_tiles)(const FN(pixel_plan) *f, const FN(segment) *g, FN(tile) *t,
                             const FN(tiles) *s) {
     ptrdiff_t b = g->at.block_group * f->per_group, end = sc_min(f->blocks, b + f->per_group);
-    ptrdiff_t chunks = s->last - s->tile > 1 ? sc_min(f->chunks, s->table->count) : 1;
+    ptrdiff_t chunks = s->last - s->tile > 1 ? sc_max(1, sc_min(f->chunks, s->table->count)) : 1;
     ptrdiff_t blocks = chunks > 1 ? 1 : end - b; /* that pass by while a tile is in L1 */
     t->len = s->table->len;
     t->a_row = s->a_row;
@@ -210,8 +211,33 @@ static void FN(strip_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(
     ptrdiff_t first = FN(tile_at)(f, s->tile), end = FN(tile_at)(f, s->last);
     ptrdiff_t columns = (end - 1 - first) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
     T *strip = (T *)(s->own + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)));
-    FN(tiles) all = {strip, p->stride_w * p->h_f * f->unit, first, s->tile, s->last, &f->table, 0};
-    FN(strip)(p, s->x, s->at.row, first * p->stride_w, columns, f->columns, strip);
+    FN(tiles) all = {strip, p->stride_w * p->h_f * p->c_in, first, s->tile, s->last, &f->table, 0};
+    if (p->layout == SC_NHWC)
+        FN(strip)(p, s->x, s->at.row, first * p->stride_w, columns, f->columns, strip);
+    for (ptrdiff_t u = 0; u < p->h_f && p->layout == SC_NCHW; u++)
+        FN(stage_row)(p, s->x, sc_source_row(p, s->at.row, u), first * p->stride_w, columns,
+                      p->h_f * p->c_in, strip + u * p->c_in);
+    FN(pixel_tiles)(f, s, t, &all);
+}
+
+/* direct, NCHW: the rows of the window are staged channels last, each once while the rows that follow need it */
+static void FN(ring_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(tile) *t) {
+    const sc_problem *p = f->p;
+    ptrdiff_t first = FN(tile_at)(f, s->tile), end = FN(tile_at)(f, s->last), row = f->columns * p->c_in;
+    ptrdiff_t columns = (end - 1 - first) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
+    ptrdiff_t *held = (ptrdiff_t *)(s->own + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)));
+    ptrdiff_t key = ((s->at.image * p->groups + s->at.group) * f->loop.segments + s->at.segment) * p->h_p + 1;
+    T *ring = (T *)((char *)held + sc_lines((size_t)f->ring * sizeof(ptrdiff_t)));
+    sc_place place = {1, row, p->c_in, 1, s->finite, s->at.row, f->ring};
+    sc_table table = sc_window_table(p, &place, (sc_run *)s->own);
+    FN(tiles) all = {ring, p->stride_w * p->c_in, first, s->tile, s->last, &table, 0};
+    for (ptrdiff_t u = 0; u < p->h_f; u++) {
+        ptrdiff_t padded = s->at.row * p->stride_h + u * p->dilation_h, slot = padded % f->ring;
+        ptrdiff_t source = sc_source_row(p, s->at.row, u);
+        if (held[slot] == key + padded || (source < 0 && s->finite)) continue;
+        FN(stage_row)(p, s->x, source, first * p->stride_w, columns, p->c_in, ring + slot * row);
+        held[slot] = key + padded;
+    }
     FN(pixel_tiles)(f, s, t, &all);
 }
 
@@ -233,7 +259,7 @@ static void FN(direct_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN
     sc_table table = f->table;
     int in_place = 1;
     if (!sc_row_is_interior(p, s->at.row)) {
-        sc_place place = {p->x_c, p->x_h, p->x_w, 1, s->at.row};
+        sc_place place = {p->x_c, p->x_h, p->x_w, 1, 1, s->at.row, 0};
         for (ptrdiff_t u = 0; u < p->h_f && !s->finite; u++)
             in_place &= sc_source_row(p, s->at.row, u) >= 0; /* 0 * Inf is NaN: multiply the zeros */
         if (in_place) table = sc_window_table(p, &place, (sc_run *)s->own);
@@ -241,7 +267,7 @@ static void FN(direct_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN
     }
     for (ptrdiff_t tile = s->tile, next; tile < s->last; tile = next) {
         ptrdiff_t j = FN(tile_at)(f, tile), columns;
-        FN(tiles) some = {patch, p->stride_w * f->unit, j, tile, tile + 1, &f->patch, 0};
+        FN(tiles) some = {patch, p->stride_w * p->c_in, j, tile, tile + 1, &f->patch, 0};
         next = tile;
         while (in_place && next < s->last && FN(tile_at)(f, next) >= f->interior.first &&
                FN(tile_at)(f, next + 1) <= f->interior.last)
@@ -305,6 +331,7 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     t.c_column = f->y.c;
     if (f->kernel->algorithm == SC_IM2WIN) FN(strip_segment)(f, &s, &t);
     else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_segment)(f, &s, &t);
+    else if (f->ring) FN(ring_segment)(f, &s, &t);
     else FN(direct_segment)(f, &s, &t);
     if (t.stream) v_stream_end();
 }
@@ -323,14 +350,15 @@ static void FN(pixel_rows_matrix)(void *context, ptrdiff_t task, int thread) {
 static void FN(pixel_rows_run)(const sc_kernel *kernel, const sc_problem *p, const sc_operands *o) {
     FN(pixel_plan) f = FN(pixel_rows_plan)(kernel, p, o->team.threads, o->packed != NULL);
     sc_run *room = o->workspace;
-    sc_place place = {p->x_c, p->x_h, p->x_w, 0, 0};
+    char *own;
+    sc_place place = {p->x_c, p->x_h, p->x_w, 1, 0, 0, 0};
     f.o = o;
     if (kernel->algorithm == SC_IM2WIN) {
-        f.table = sc_strip_table(p, f.columns, room);
+        f.table = sc_strip_table(p, 1, f.columns, room);
     } else if (kernel->algorithm == SC_IM2COL) {
         ptrdiff_t channels = p->c_in * p->groups;
         sc_problem undilated = *p;
-        sc_place row = {1, p->w_f * channels, channels, 0, 0};
+        sc_place row = {1, p->w_f * channels, channels, 1, 0, 0, 0};
         undilated.dilation_h = undilated.dilation_w = 1;
         f.table = sc_window_table(&undilated, &row, room);
         sc_parallel(p->images * p->h_out, o->team, FN(pixel_rows_matrix), &f);
@@ -339,10 +367,14 @@ static void FN(pixel_rows_run)(const sc_kernel *kernel, const sc_problem *p, con
     }
     if (f.pitch) {
         sc_problem compact = *p;
-        sc_place patch = {p->h_f * f.pitch, f.pitch * f.unit, f.unit, 0, 0};
+        sc_place patch = {1, f.pitch * p->c_in, p->c_in, 1, 0, 0, 0};
         compact.dilation_h = 1;
         f.patch = sc_window_table(&compact, &patch, room + sc_table_room(p));
     }
-    forget_filters((char *)o->workspace + f.table_bytes + f.matrix_bytes, f.thread_bytes, o->team.threads);
+    own = (char *)o->workspace + f.table_bytes + f.matrix_bytes;
+    forget_filters(own, f.thread_bytes, o->team.threads);
+    own += sc_lines(sizeof(sc_own)) + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run));
+    for (int i = 0; i < o->team.threads && f.ring; i++)
+        memset(own + (size_t)i * f.thread_bytes, 0, (size_t)f.ring * sizeof(ptrdiff_t));
     sc_parallel(loop_tasks(&f.loop), o->team, FN(pixel_rows_task), &f);
 }

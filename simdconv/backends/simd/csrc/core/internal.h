@@ -67,12 +67,14 @@ sc_problem sc_merged(const sc_problem *);
 /* Tables of runs of the in-place window (problem.c); `room` entries suffice for sc_table_room. */
 typedef struct {
     ptrdiff_t x_c, x_h, x_w; /* strides of what the runs point into */
+    int channels_last;
     int row_map;             /* take source rows of output row m from the map, leave out zero rows */
     ptrdiff_t m;
+    ptrdiff_t ring;          /* not 0: padded row r lies at row r % ring */
 } sc_place;
 ptrdiff_t sc_table_room(const sc_problem *);
 sc_table sc_window_table(const sc_problem *, const sc_place *, sc_run *room);
-sc_table sc_strip_table(const sc_problem *, ptrdiff_t strip_columns, sc_run *room);
+sc_table sc_strip_table(const sc_problem *, int channels_last, ptrdiff_t strip_columns, sc_run *room);
 
 /* tables of kernels that the ISA units export, SC_N_DTYPES x rows of kernels.def each */
 #define SC_KERNEL(algorithm, ALGORITHM, layout, LAYOUT, driver) +1

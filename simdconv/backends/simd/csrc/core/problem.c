@@ -54,14 +54,14 @@ sc_problem sc_merged(const sc_problem *p) {
 }
 
 ptrdiff_t sc_table_room(const sc_problem *p) {
-    return (p->layout == SC_NHWC ? 1 : p->c_in) * p->h_f * p->w_f;
+    return (p->inner > 1 || p->layout >= SC_CHWN ? p->c_in : 1) * p->h_f * p->w_f;
 }
 
-/* NHWC: k = (u, v, c). Elsewhere k = (c, u, v). Neighbours in memory are joined to one run. */
+/* Channels last: k = (u, v, c). Else k = (c, u, v). Neighbours in memory are joined to one run. */
 sc_table sc_window_table(const sc_problem *p, const sc_place *at, sc_run *room) {
     sc_table table = {room, 0, 1};
     ptrdiff_t channels = p->c_in, outer = 1, splits = p->w_f;
-    if (p->layout == SC_NHWC) {
+    if (at->channels_last) {
         table.len = channels;
         if (p->dilation_w == 1 && at->x_w == channels) {
             table.len = channels * p->w_f;
@@ -76,8 +76,10 @@ sc_table sc_window_table(const sc_problem *p, const sc_place *at, sc_run *room) 
     }
     for (ptrdiff_t c = 0; c < outer; c++)
         for (ptrdiff_t u = 0; u < p->h_f; u++) {
-            ptrdiff_t row = at->row_map ? sc_source_row(p, at->m, u) : u * p->dilation_h;
+            ptrdiff_t row = u * p->dilation_h;
+            if (at->row_map) row = sc_source_row(p, at->m, u);
             if (row < 0) continue;
+            if (at->ring) row = (at->m * p->stride_h + u * p->dilation_h) % at->ring;
             for (ptrdiff_t v = 0; v < splits; v++) {
                 room[table.count].x = c * at->x_c + row * at->x_h + v * p->dilation_w * at->x_w;
                 room[table.count++].k = ((c * p->h_f + u) * splits + v) * table.len;
@@ -86,15 +88,15 @@ sc_table sc_window_table(const sc_problem *p, const sc_place *at, sc_run *room) 
     return table;
 }
 
-/* NHWC: k = (v, u, c). Elsewhere k = (c, v, u). A strip holds h_f rows of every padded column. */
-sc_table sc_strip_table(const sc_problem *p, ptrdiff_t strip_columns, sc_run *room) {
+/* Channels last: k = (v, u, c). Else k = (c, v, u). A strip holds h_f rows of every padded column. */
+sc_table sc_strip_table(const sc_problem *p, int channels_last, ptrdiff_t strip_columns, sc_run *room) {
     sc_table table = {room, 0, p->h_f};
     ptrdiff_t outer = p->c_in, splits = p->w_f, column;
-    if (p->layout == SC_NHWC) {
+    if (channels_last) {
         outer = 1;
         table.len *= p->c_in;
     }
-    column = p->h_f * (p->layout == SC_NHWC ? p->c_in : p->inner);
+    column = p->h_f * (channels_last ? p->c_in : p->inner);
     if (p->dilation_w == 1) {
         table.len *= splits;
         splits = 1;

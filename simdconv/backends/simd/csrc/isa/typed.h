@@ -11,6 +11,7 @@
 #include "../pack/filter.h"
 #include "../pack/patches.h"
 #include "../pack/border.h"
+#include "../pack/stage.h"
 #include "../pack/strip.h"
 #include "../pack/panel.h"
 

@@ -1,7 +1,8 @@
 /* Filters into blocks: packed[k*width + j] holds filter j of the block at step k, zeros past the last.
  *
  * The order of k is the order in which a recipe's runs present their window (filter_order): (u, v, c)
- * and (v, u, c) in NHWC, (c, u, v) and (c, v, u) elsewhere, in place and in a strip respectively.
+ * and (v, u, c) in NHWC and in NCHW staged channels last, (c, u, v) and (c, v, u) elsewhere, in place and in a
+ * strip respectively.
  * A filter whose elements are contiguous (OIHW or OHWI) is read in its own order, four elements of sixteen
  * filters at a time, transposed in registers: whole cache lines are written, none is visited twice. */
 #ifndef SC_FILTER_ORDER
@@ -12,9 +13,10 @@ typedef struct {
 
 static filter_order filter_order_of(const sc_kernel *kernel, const sc_problem *p) {
     int strip = kernel->algorithm == SC_IM2WIN;
+    int channels_last = kernel->layout == SC_NHWC || (kernel->layout == SC_NCHW && kernel->algorithm != SC_IM2COL);
     filter_order order;
-    ptrdiff_t inner = kernel->layout == SC_NHWC ? p->c_in : 1;
-    order.c = kernel->layout == SC_NHWC ? 1 : p->h_f * p->w_f;
+    ptrdiff_t inner = channels_last ? p->c_in : 1;
+    order.c = channels_last ? 1 : p->h_f * p->w_f;
     order.u = strip ? inner : inner * p->w_f;
     order.v = strip ? inner * p->h_f : inner;
     return order;
