@@ -109,19 +109,20 @@ class SimdBackend:
             _base.batched_view(out, spec)[...] = result
 
     def pack_key(self, spec: Conv2dSpec) -> Hashable | None:
-        """Filters depend on the kernel and on their own shape."""
-        return self._planned(spec).kernel
+        """Filters depend on the kernel, on the order it chooses, and on their own shape."""
+        made = self._planned(spec)
+        return made.kernel, _core.variant(made.kernel, made.problem)
 
     def pack(self, spec: Conv2dSpec, w: np.ndarray) -> SimdFilter:
         """The filter in the kernel's blocks, or in C order where the kernel reads it as it lies."""
-        made = self._planned(spec)
+        made, key = self._planned(spec), self.pack_key(spec)
         view = _filter(w, spec, made.in_place_filter)
         if made.in_place_filter:
-            return SimdFilter(made.kernel, view.copy(), False, False)
+            return SimdFilter(key, view.copy(), False, False)
         size = _core.filter_size(made.kernel, made.problem)
         data = _core.empty((size,), spec.dtype.num, size * spec.dtype.itemsize)
         finite = _core.pack(made.kernel, made.problem, view, data, made.public.num_threads)
-        return SimdFilter(made.kernel, data, finite, True)
+        return SimdFilter(key, data, finite, True)
 
     def transform(self, spec: TransformSpec, x: np.ndarray, out: np.ndarray) -> None:
         """Store im2col or im2win."""

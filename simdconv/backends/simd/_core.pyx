@@ -49,6 +49,7 @@ cdef extern from "simdconv.h" nogil:
         sc_dtype dtype
         int isa
         ptrdiff_t (*filter_size)(const sc_kernel *, const sc_problem *)
+        int (*variant)(const sc_problem *)
     int sc_isa_built(int)
     int sc_isa_found(int)
     const char *sc_isa_name(int)
@@ -247,6 +248,11 @@ def filter_size(int kernel, Problem problem):
     """Elements of a packed filter; 0 if the kernel reads filters where they lie."""
     cdef const sc_kernel *k = sc_kernel_at(kernel)
     return k.filter_size(k, &problem.p)
+
+
+def variant(int kernel, Problem problem):
+    """Which order the kernel packs this problem's filter in."""
+    return sc_kernel_at(kernel).variant(&problem.p)
 
 
 def pack(int kernel, Problem problem, cnp.ndarray w not None, cnp.ndarray packed not None,

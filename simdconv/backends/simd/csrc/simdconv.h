@@ -59,6 +59,8 @@ struct sc_kernel {
     int isa;
     /* elements of the packed filter; 0: read where it lies, which needs w in OIHW order, contiguous */
     ptrdiff_t (*filter_size)(const sc_kernel *, const sc_problem *);
+    /* which of its orders the kernel packs this problem's filter in: a packed filter serves calls with the same */
+    int (*variant)(const sc_problem *);
     /* packs, and returns whether every weight is finite */
     int (*pack_filter)(const sc_kernel *, const sc_problem *, const void *w, void *packed, sc_team);
     /* bytes for `threads` threads; without a packed filter each packs the blocks that it works with */

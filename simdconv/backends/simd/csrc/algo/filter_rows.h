@@ -24,7 +24,8 @@ typedef struct {
     sc_span interior;
     ptrdiff_t columns, pitch; /* of the widest strip; of a border patch */
     size_t table_bytes, matrix_bytes;
-    size_t packed_at, thread_bytes; /* a thread's part: sc_own, a table, strip or patch, packed blocks */
+    ptrdiff_t planes; /* NCHW, streamed: pixels of a row of the thread's block of the result */
+    size_t planes_at, packed_at, thread_bytes; /* a thread's part: sc_own, table, strip, planes, filters */
     sc_table table, patch;
 } FN(filter_plan);
 
@@ -61,6 +62,11 @@ static FN(filter_plan) FN(filter_rows_plan)(const sc_kernel *kernel, const sc_pr
         row_segments(units, others, threads,
                      (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w * p->inner) * sizeof(T),
                      (size_t)(f.k * TILE_ROWS) * sizeof(T));
+    if (p->layout == SC_NCHW && FN(streams)(p)) { /* a segment of the result waits in L2 */
+        size_t unit = (size_t)(f.per_group * TILE_ROWS * f.unit) * sizeof(T);
+        ptrdiff_t fit = sc_max(1, (ptrdiff_t)(sc_cache_bytes(2) / 4 / unit));
+        f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(units, fit));
+    }
     if (kernel->algorithm == SC_IM2WIN) {
         ptrdiff_t unit_bytes =
             p->h_f * p->c_in * p->stride_w * f.unit * p->inner * (ptrdiff_t)sizeof(T);
@@ -75,7 +81,11 @@ static FN(filter_plan) FN(filter_rows_plan)(const sc_kernel *kernel, const sc_pr
         f.table_bytes = 2 * room;
         strip = sc_lines((size_t)(f.pitch * p->h_f * p->c_in * p->inner) * sizeof(T));
     }
-    f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
+    f.planes_at = f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
+    if (p->layout == SC_NCHW && FN(streams)(p)) {
+        f.planes = sc_min(f.pixels, sc_ceil_div(units, f.loop.segments) * f.unit);
+        f.packed_at += sc_lines((size_t)(f.planes * f.per_group * TILE_ROWS) * sizeof(T));
+    }
     f.thread_bytes = f.packed_at + (packed ? 0 : sc_lines((size_t)(f.per_group * TILE_ROWS * f.k) * sizeof(T)));
     return f;
 }
@@ -83,6 +93,11 @@ static FN(filter_plan) FN(filter_rows_plan)(const sc_kernel *kernel, const sc_pr
 static ptrdiff_t FN(filter_rows_filter_size)(const sc_kernel *kernel, const sc_problem *p) {
     (void)kernel;
     return p->groups * p->c_out * p->c_in * p->h_f * p->w_f;
+}
+
+static int FN(filter_rows_variant)(const sc_problem *p) {
+    (void)p;
+    return 2;
 }
 
 static size_t FN(filter_rows_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads,
@@ -97,7 +112,7 @@ static void FN(pack_row_blocks)(const sc_kernel *kernel, const sc_problem *p, co
     ptrdiff_t blocks = FN(filter_blocks)(p);
     for (; b < last; b++) {
         ptrdiff_t first = sc_part(p->c_out, blocks, b), rows = sc_part(p->c_out, blocks, b + 1) - first;
-        FN(pack_filters)(p, filter_order_of(kernel, p), w + (group * p->c_out + first) * p->w_o, rows, rows,
+        FN(pack_filters)(p, filter_order_of(kernel, p, 0), w + (group * p->c_out + first) * p->w_o, rows, rows,
                          to);
         to += p->c_in * p->h_f * p->w_f * rows;
     }
@@ -125,21 +140,23 @@ typedef struct {
     const T *filters; /* of the block group */
     int finite;       /* all of those filters */
     char *own;        /* the thread's part of the workspace, behind sc_own */
+    T *y;             /* where the span's first pixel of the block group's first filter goes */
+    ptrdiff_t y_filter;
 } FN(span);
 
-/* all blocks of the task's block group over one tile of columns, the first of them `column` */
+/* all blocks of the task's block group over one tile of columns, the first of them `column` of the row */
 static void FN(filter_tile)(const FN(filter_plan) *f, const FN(span) *s, FN(tile) *t, int mode,
                             int vectors, ptrdiff_t column) {
     const sc_task *at = &s->at;
-    ptrdiff_t last = sc_min(f->blocks, (at->block_group + 1) * f->per_group), c_out = f->p->c_out;
-    T *y = (T *)f->o->y + at->image * f->y.image + at->row * f->y.h + column;
-    for (ptrdiff_t b = at->block_group * f->per_group; b < last; b++) {
-        ptrdiff_t first = sc_part(c_out, f->blocks, b), rows = sc_part(c_out, f->blocks, b + 1) - first;
-        ptrdiff_t channel = at->group * c_out + first;
-        t->a = s->filters + (first - sc_part(c_out, f->blocks, at->block_group * f->per_group)) * f->k;
-        t->c = y + channel * f->y.c;
-        t->bias = f->o->bias ? (const T *)f->o->bias + channel : NULL;
-        FN(lanes_kernels)[rows - 1][mode][vectors - 1](t);
+    ptrdiff_t b = at->block_group * f->per_group, last = sc_min(f->blocks, b + f->per_group);
+    ptrdiff_t c_out = f->p->c_out, origin = sc_part(c_out, f->blocks, b), first = origin, next;
+    T *y = s->y + column - s->j0 * f->p->inner;
+    for (; b < last; b++, first = next) {
+        next = sc_part(c_out, f->blocks, b + 1);
+        t->a = s->filters + (first - origin) * f->k;
+        t->c = y + (first - origin) * s->y_filter;
+        t->bias = f->o->bias ? (const T *)f->o->bias + at->group * c_out + first : NULL;
+        FN(lanes_kernels)[next - first - 1][mode][vectors - 1](t);
     }
 }
 
@@ -283,23 +300,35 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
     const FN(filter_plan) *f = context;
     const sc_problem *p = f->p;
     ptrdiff_t units = sc_ceil_div(f->pixels, f->unit);
+    ptrdiff_t b, filter, filters;
+    char *part;
+    T *y;
     FN(span) s;
     FN(tile) t;
     s.at = loop_task(&f->loop, task);
     s.j0 = sc_part(units, f->loop.segments, s.at.segment) * f->unit;
     s.j1 = sc_min(f->pixels, sc_part(units, f->loop.segments, s.at.segment + 1) * f->unit);
     s.x = (const T *)f->o->x + s.at.image * p->x_image + s.at.group * p->c_in * p->x_c;
-    FN(take_row_filters)(f, &s, (char *)f->o->workspace + f->table_bytes + f->matrix_bytes +
-                                    (size_t)thread * f->thread_bytes);
+    part = (char *)f->o->workspace + f->table_bytes + f->matrix_bytes + (size_t)thread * f->thread_bytes;
+    FN(take_row_filters)(f, &s, part);
+    b = s.at.block_group * f->per_group;
+    filter = sc_part(p->c_out, f->blocks, b);
+    filters = sc_part(p->c_out, f->blocks, sc_min(f->blocks, b + f->per_group)) - filter;
+    y = (T *)f->o->y + s.at.image * f->y.image + s.at.row * f->y.h + s.j0 * p->inner +
+        (s.at.group * p->c_out + filter) * f->y.c;
+    s.y = f->planes ? (T *)(part + f->planes_at) : y;
+    s.y_filter = f->planes ? f->planes : f->y.c;
     memset(&t, 0, sizeof t);
     FN(tile_epilogue)(p, &t);
     t.store = STORE_ROWS;
-    t.c_row = f->y.c;
+    if (f->planes) t.stream = 0;
+    t.c_row = s.y_filter;
     t.bias_by_row = 1;
     if (f->kernel->algorithm == SC_IM2WIN) FN(strip_span)(f, &s, &t);
     else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_span)(f, &s, &t);
     else FN(direct_span)(f, &s, &t);
-    if (t.stream) v_stream_end();
+    if (f->planes) FN(put_planes)(s.y, f->planes, y, f->y.c, filters, s.j1 - s.j0, 1);
+    if (t.stream || f->planes) v_stream_end();
 }
 
 /* one task: row (image, c, u, v) of the matrix, all output rows */

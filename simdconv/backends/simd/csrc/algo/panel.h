@@ -50,6 +50,11 @@ static ptrdiff_t FN(panel_filter_size)(const sc_kernel *kernel, const sc_problem
     return 0;
 }
 
+static int FN(panel_variant)(const sc_problem *p) {
+    (void)p;
+    return 0;
+}
+
 static int FN(panel_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w, void *packed,
                            sc_team team) {
     (void)kernel;

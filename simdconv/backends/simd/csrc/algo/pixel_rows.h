@@ -16,7 +16,6 @@ typedef struct {
     const sc_problem *p;
     const sc_operands *o;
     sc_strides y;
-    filter_order order;
     sc_loop loop;
     ptrdiff_t k, blocks, per_group; /* per group of channels; blocks in a block group */
     ptrdiff_t pixels, tiles;        /* of a row */
@@ -25,7 +24,8 @@ typedef struct {
     ptrdiff_t columns, pitch;       /* of the widest strip; of a border patch */
     ptrdiff_t chunks;               /* of the runs */
     size_t table_bytes, matrix_bytes;
-    size_t packed_at, thread_bytes; /* a thread's part: sc_own, a table, strip or patch, packed blocks */
+    ptrdiff_t planes;               /* NCHW: pixels of a row of the thread's block of the result */
+    size_t planes_at, packed_at, thread_bytes; /* a thread's part: sc_own, table, strip, planes, filters */
     sc_table table, patch;
 } FN(pixel_plan);
 
@@ -38,7 +38,6 @@ static FN(pixel_plan) FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_prob
     f.kernel = kernel;
     f.p = p;
     f.y = sc_result_strides(p);
-    f.order = filter_order_of(kernel, p);
     f.k = p->c_in * p->h_f * p->w_f;
     f.blocks = sc_ceil_div(p->c_out, TILE_COLUMNS);
     f.per_group = blocks_in_l2((size_t)(f.k * TILE_COLUMNS) * sizeof(T), f.blocks);
@@ -58,7 +57,12 @@ static FN(pixel_plan) FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_prob
     block = (size_t)(f.k * TILE_COLUMNS) * sizeof(T);
     f.loop.segments = row_segments(f.tiles, others, threads,
                                    (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w) * sizeof(T), block);
-    if (kernel->algorithm == SC_DIRECT && p->layout == SC_NCHW) f.ring = (p->h_f - 1) * p->dilation_h + 1;
+    if (p->layout == SC_NCHW) { /* a segment of the result waits in L2 */
+        size_t tile = (size_t)(f.per_group * TILE_COLUMNS * TILE_ROWS) * sizeof(T);
+        ptrdiff_t fit = sc_max(1, (ptrdiff_t)(sc_cache_bytes(2) / 4 / tile));
+        f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(f.tiles, fit));
+    }
+    if (kernel->algorithm == SC_DIRECT && sc_is_staged(p)) f.ring = (p->h_f - 1) * p->dilation_h + 1;
     if (kernel->algorithm == SC_IM2WIN || f.ring) {
         ptrdiff_t held = f.ring ? f.ring : p->h_f, column_bytes = held * p->c_in * p->stride_w * TILE_ROWS * (ptrdiff_t)sizeof(T);
         ptrdiff_t fit = sc_max(1, (ptrdiff_t)sc_cache_bytes(2) / 4 / column_bytes); /* tiles */
@@ -76,7 +80,11 @@ static FN(pixel_plan) FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_prob
         f.table_bytes = 2 * room;
         strip = sc_lines((size_t)(f.pitch * p->h_f * p->c_in) * sizeof(T));
     }
-    f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
+    f.planes_at = f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
+    if (p->layout == SC_NCHW) {
+        f.planes = sc_min(f.pixels, sc_ceil_div(f.tiles, f.loop.segments) * TILE_ROWS);
+        f.packed_at += sc_lines((size_t)(f.planes * f.per_group * TILE_COLUMNS) * sizeof(T));
+    }
     f.thread_bytes = f.packed_at + (packed ? 0 : sc_lines(block * (size_t)f.per_group));
     return f;
 }
@@ -86,6 +94,8 @@ static ptrdiff_t FN(pixel_rows_filter_size)(const sc_kernel *kernel, const sc_pr
     (void)kernel;
     return p->groups * p->c_in * p->h_f * p->w_f * vectors * VL;
 }
+
+static int FN(pixel_rows_variant)(const sc_problem *p) { return sc_is_staged(p); }
 
 static size_t FN(pixel_rows_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads,
                                        int packed) {
@@ -103,7 +113,7 @@ static void FN(pack_blocks)(const sc_kernel *kernel, const sc_problem *p, const 
                             ptrdiff_t b, ptrdiff_t last, T *to) {
     for (; b < last; b++) {
         ptrdiff_t first = b * TILE_COLUMNS;
-        FN(pack_filters)(p, filter_order_of(kernel, p), w + (group * p->c_out + first) * p->w_o,
+        FN(pack_filters)(p, filter_order_of(kernel, p, sc_is_staged(p)), w + (group * p->c_out + first) * p->w_o,
                          FN(block_width)(p, b), sc_min(TILE_COLUMNS, p->c_out - first), to);
         to += p->c_in * p->h_f * p->w_f * TILE_COLUMNS;
     }
@@ -148,6 +158,8 @@ typedef struct {
     const T *filters; /* of the block group */
     int finite;       /* all of those filters */
     char *own;        /* the thread's part of the workspace, behind sc_own */
+    T *y;             /* where the segment's first pixel of the block group's first filter goes */
+    ptrdiff_t y_pixel, y_filter;
 } FN(segment);
 
 static ptrdiff_t FN(tile_at)(const FN(pixel_plan) *f, ptrdiff_t tile) {
@@ -160,14 +172,15 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
     const sc_problem *p = f->p;
     ptrdiff_t first = b * TILE_COLUMNS, end = sc_min(last * TILE_COLUMNS, p->c_out);
     ptrdiff_t channel = g->at.group * p->c_out + first;
-    t->b = g->filters + f->k * (first - g->at.block_group * f->per_group * TILE_COLUMNS);
-    t->c = (T *)f->o->y + g->at.image * f->y.image + g->at.row * f->y.h + j * f->y.w + channel * f->y.c;
+    ptrdiff_t in_group = first - g->at.block_group * f->per_group * TILE_COLUMNS;
+    t->b = g->filters + f->k * in_group;
+    t->c = g->y + (j - FN(tile_at)(f, g->tile)) * g->y_pixel + in_group * g->y_filter;
     t->bias = f->o->bias ? (const T *)f->o->bias + channel : NULL;
     t->columns[0] = t->columns[1] = VL;
     for (; first + TILE_COLUMNS <= end; first += TILE_COLUMNS) {
         FN(rows_kernels)[rows - 1][1](t);
         t->b += f->k * TILE_COLUMNS;
-        t->c += TILE_COLUMNS * f->y.c;
+        t->c += TILE_COLUMNS * g->y_filter;
         if (t->bias) t->bias += TILE_COLUMNS;
     }
     if (first == end) return;
@@ -315,24 +328,42 @@ static void FN(take_filters)(const FN(pixel_plan) *f, FN(segment) *s, char *part
 static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     const FN(pixel_plan) *f = context;
     const sc_problem *p = f->p;
+    ptrdiff_t filter, filters, j, pixels;
+    char *part;
+    T *y;
     FN(segment) s;
     FN(tile) t;
     s.at = loop_task(&f->loop, task);
     s.tile = sc_part(f->tiles, f->loop.segments, s.at.segment);
     s.last = sc_part(f->tiles, f->loop.segments, s.at.segment + 1);
     s.x = (const T *)f->o->x + s.at.image * p->x_image + s.at.group * p->c_in * p->x_c;
-    FN(take_filters)(f, &s, (char *)f->o->workspace + f->table_bytes + f->matrix_bytes +
-                                (size_t)thread * f->thread_bytes);
+    part = (char *)f->o->workspace + f->table_bytes + f->matrix_bytes + (size_t)thread * f->thread_bytes;
+    FN(take_filters)(f, &s, part);
     memset(&t, 0, sizeof t);
     FN(tile_epilogue)(p, &t);
-    t.store = p->layout == SC_NHWC ? STORE_ROWS : STORE_COLUMNS;
+    filter = s.at.block_group * f->per_group * TILE_COLUMNS;
+    filters = sc_min(p->c_out - filter, f->per_group * TILE_COLUMNS);
+    j = FN(tile_at)(f, s.tile);
+    pixels = FN(tile_at)(f, s.last) - j;
+    y = (T *)f->o->y + s.at.image * f->y.image + s.at.row * f->y.h + j * f->y.w +
+        (s.at.group * p->c_out + filter) * f->y.c;
+    s.y = y;
+    s.y_pixel = f->y.w;
+    s.y_filter = f->y.c;
+    t.store = STORE_ROWS;
     t.c_row = f->y.w;
     t.c_vector = VL;
-    t.c_column = f->y.c;
+    if (p->layout == SC_NCHW) {
+        s.y = (T *)(part + f->planes_at);
+        s.y_filter = t.c_column = f->planes;
+        t.store = STORE_COLUMNS;
+        if (!t.stream) FN(ask_for_planes)(y, f->y.c, filters, pixels);
+    }
     if (f->kernel->algorithm == SC_IM2WIN) FN(strip_segment)(f, &s, &t);
     else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_segment)(f, &s, &t);
     else if (f->ring) FN(ring_segment)(f, &s, &t);
     else FN(direct_segment)(f, &s, &t);
+    if (p->layout == SC_NCHW) FN(put_planes)(s.y, f->planes, y, f->y.c, filters, pixels, t.stream);
     if (t.stream) v_stream_end();
 }
 
@@ -351,7 +382,7 @@ static void FN(pixel_rows_run)(const sc_kernel *kernel, const sc_problem *p, con
     FN(pixel_plan) f = FN(pixel_rows_plan)(kernel, p, o->team.threads, o->packed != NULL);
     sc_run *room = o->workspace;
     char *own;
-    sc_place place = {p->x_c, p->x_h, p->x_w, 1, 0, 0, 0};
+    sc_place place = {p->x_c, p->x_h, p->x_w, p->layout == SC_NHWC, 0, 0, 0};
     f.o = o;
     if (kernel->algorithm == SC_IM2WIN) {
         f.table = sc_strip_table(p, 1, f.columns, room);

@@ -64,6 +64,9 @@ ptrdiff_t sc_source_row(const sc_problem *, ptrdiff_t m, ptrdiff_t u);
 /* 1x1, stride 1, unpadded: rows (and in NHWC images) that follow one another are one long row */
 sc_problem sc_merged(const sc_problem *);
 
+/* NCHW, direct: are input rows staged channels last? Where there is padding, or runs would be short. */
+int sc_is_staged(const sc_problem *);
+
 /* Tables of runs of the in-place window (problem.c); `room` entries suffice for sc_table_room. */
 typedef struct {
     ptrdiff_t x_c, x_h, x_w; /* strides of what the runs point into */

@@ -53,8 +53,13 @@ sc_problem sc_merged(const sc_problem *p) {
     return q;
 }
 
+int sc_is_staged(const sc_problem *p) {
+    int padded = p->h_p > p->h_in || p->w_p > p->w_in;
+    return p->layout == SC_NCHW && (padded || p->dilation_w > 1 || p->w_f < 3);
+}
+
 ptrdiff_t sc_table_room(const sc_problem *p) {
-    return (p->inner > 1 || p->layout >= SC_CHWN ? p->c_in : 1) * p->h_f * p->w_f;
+    return (p->layout == SC_NHWC ? 1 : p->c_in) * p->h_f * p->w_f;
 }
 
 /* Channels last: k = (u, v, c). Else k = (c, u, v). Neighbours in memory are joined to one run. */

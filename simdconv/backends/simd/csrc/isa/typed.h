@@ -16,7 +16,11 @@
 #include "../pack/panel.h"
 
 #include "../algo/call.h"
+#include "../algo/planes.h"
+
 #include "../algo/pixel_rows.h"
+
 #include "../algo/filter_rows.h"
+#include "../algo/nchw.h"
 #include "../algo/panel.h"
 #include "../ukernel/peak.h"

@@ -31,6 +31,7 @@ static double peak_flops(sc_dtype dtype, ptrdiff_t iterations) {
      SC_##DTYPE,                                                                                   \
      SC_PASTE(SC_ISA, SC_UNIT),                                                                    \
      driver##_filter_size_##t,                                                                     \
+     driver##_variant_##t,                                                                         \
      driver##_pack_##t,                                                                            \
      driver##_workspace_##t,                                                                       \
      driver##_run_##t},

@@ -11,9 +11,10 @@ typedef struct {
     ptrdiff_t c, u, v; /* steps of k from one channel (row, column) of the window to the next */
 } filter_order;
 
-static filter_order filter_order_of(const sc_kernel *kernel, const sc_problem *p) {
+static filter_order filter_order_of(const sc_kernel *kernel, const sc_problem *p, int staged) {
     int strip = kernel->algorithm == SC_IM2WIN;
-    int channels_last = kernel->layout == SC_NHWC || (kernel->layout == SC_NCHW && kernel->algorithm != SC_IM2COL);
+    int channels_last = kernel->layout == SC_NHWC || (strip && kernel->layout == SC_NCHW) ||
+                        (kernel->algorithm == SC_DIRECT && staged);
     filter_order order;
     ptrdiff_t inner = channels_last ? p->c_in : 1;
     order.c = channels_last ? 1 : p->h_f * p->w_f;

@@ -88,10 +88,6 @@ SC_INLINE void FN(tile_start)(const FN(tile) *t, int rows, int vectors, vec (*ac
         const T *to = t->c;
         for (int i = 0; i < rows; i++, to += t->c_row)
             for (int j = 0; j < vectors; j++) __builtin_prefetch(to + j * t->c_vector, 1);
-    } else if (t->store == STORE_COLUMNS) {
-        for (int j = 0; j < vectors; j++)
-            for (ptrdiff_t n = 0; n < t->columns[j]; n++)
-                __builtin_prefetch(t->c + (j * VL + n) * t->c_column, 1);
     }
 }
 

@@ -1,0 +1,25 @@
+/* NCHW: a segment of the result waits in the thread's own planes, [filter][pixel], in cache; whole rows go to the
+ * result from there, past the caches where no cache will hold it. Rows of NCHW start at any address, so a tile
+ * alone would write pieces of lines. */
+static void FN(ask_for_planes)(T *y, ptrdiff_t y_filter, ptrdiff_t filters, ptrdiff_t pixels) {
+    enum { LINE = 64 / sizeof(T) };
+    for (ptrdiff_t c = 0; c < filters; c++, y += y_filter)
+        for (ptrdiff_t j = 0; j < pixels; j += LINE) __builtin_prefetch(y + j, 1);
+}
+
+static void FN(put_planes)(const T *planes, ptrdiff_t pitch, T *y, ptrdiff_t y_filter, ptrdiff_t filters,
+                           ptrdiff_t pixels, int stream) {
+    for (ptrdiff_t c = 0; c < filters; c++, y += y_filter, planes += pitch) {
+        ptrdiff_t j = 0;
+        if (stream && pixels >= 2 * VL) {
+            j = (ptrdiff_t)((-(size_t)y & (sizeof(vec) - 1)) / sizeof(T)); /* to the first whole line */
+            v_store_mask(y, v_load(planes), v_mask(j));
+            for (; j + VL <= pixels; j += VL) v_stream(y + j, v_load(planes + j));
+        }
+        for (; j + VL <= pixels; j += VL) v_store(y + j, v_load(planes + j));
+        if (j < pixels) {
+            mask valid = v_mask(pixels - j);
+            v_store_mask(y + j, v_load_mask(planes + j, valid), valid);
+        }
+    }
+}
