@@ -24,7 +24,8 @@ typedef struct {
     sc_span interior;
     ptrdiff_t columns, pitch; /* of the widest strip; of a border patch */
     size_t table_bytes, matrix_bytes;
-    ptrdiff_t planes; /* NCHW, streamed: pixels of a row of the thread's block of the result */
+    ptrdiff_t rows;   /* output rows of a task */
+    ptrdiff_t planes; /* NCHW, streamed: pixels of a filter in the thread's block of the result */
     size_t planes_at, packed_at, thread_bytes; /* a thread's part: sc_own, table, strip, planes, filters */
     sc_table table, patch;
 } FN(filter_plan);
@@ -81,9 +82,14 @@ static FN(filter_plan) FN(filter_rows_plan)(const sc_kernel *kernel, const sc_pr
         f.table_bytes = 2 * room;
         strip = sc_lines((size_t)(f.pitch * p->h_f * p->c_in * p->inner) * sizeof(T));
     }
+    f.rows = 1;
     f.planes_at = f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
     if (p->layout == SC_NCHW && FN(streams)(p)) {
         f.planes = sc_min(f.pixels, sc_ceil_div(units, f.loop.segments) * f.unit);
+        f.rows = FN(rows_of_planes)(f.loop.rows, f.loop.segments, others / f.loop.rows, threads,
+                                    f.per_group * TILE_ROWS, f.planes);
+        f.planes *= f.rows;
+        f.loop.rows = sc_ceil_div(f.loop.rows, f.rows);
         f.packed_at += sc_lines((size_t)(f.planes * f.per_group * TILE_ROWS) * sizeof(T));
     }
     f.thread_bytes = f.packed_at + (packed ? 0 : sc_lines((size_t)(f.per_group * TILE_ROWS * f.k) * sizeof(T)));
@@ -300,7 +306,7 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
     const FN(filter_plan) *f = context;
     const sc_problem *p = f->p;
     ptrdiff_t units = sc_ceil_div(f->pixels, f->unit);
-    ptrdiff_t b, filter, filters;
+    ptrdiff_t b, filter, filters, row, last_row, columns;
     char *part;
     T *y;
     FN(span) s;
@@ -314,7 +320,10 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
     b = s.at.block_group * f->per_group;
     filter = sc_part(p->c_out, f->blocks, b);
     filters = sc_part(p->c_out, f->blocks, sc_min(f->blocks, b + f->per_group)) - filter;
-    y = (T *)f->o->y + s.at.image * f->y.image + s.at.row * f->y.h + s.j0 * p->inner +
+    columns = (s.j1 - s.j0) * p->inner;
+    row = s.at.row * f->rows;
+    last_row = f->kernel->algorithm == SC_IM2COL ? 1 : sc_min(p->h_out, row + f->rows);
+    y = (T *)f->o->y + s.at.image * f->y.image + row * f->y.h + s.j0 * p->inner +
         (s.at.group * p->c_out + filter) * f->y.c;
     s.y = f->planes ? (T *)(part + f->planes_at) : y;
     s.y_filter = f->planes ? f->planes : f->y.c;
@@ -324,10 +333,13 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
     if (f->planes) t.stream = 0;
     t.c_row = s.y_filter;
     t.bias_by_row = 1;
-    if (f->kernel->algorithm == SC_IM2WIN) FN(strip_span)(f, &s, &t);
-    else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_span)(f, &s, &t);
-    else FN(direct_span)(f, &s, &t);
-    if (f->planes) FN(put_planes)(s.y, f->planes, y, f->y.c, filters, s.j1 - s.j0, 1);
+    for (s.at.row = row; s.at.row < last_row; s.at.row++, s.y += columns) {
+        if (f->kernel->algorithm == SC_IM2WIN) FN(strip_span)(f, &s, &t);
+        else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_span)(f, &s, &t);
+        else FN(direct_span)(f, &s, &t);
+    }
+    if (f->planes)
+        FN(put_planes)((T *)(part + f->planes_at), f->planes, y, f->y.c, filters, columns * (last_row - row), 1);
     if (t.stream || f->planes) v_stream_end();
 }
 

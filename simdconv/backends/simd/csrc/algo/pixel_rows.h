@@ -24,7 +24,8 @@ typedef struct {
     ptrdiff_t columns, pitch;       /* of the widest strip; of a border patch */
     ptrdiff_t chunks;               /* of the runs */
     size_t table_bytes, matrix_bytes;
-    ptrdiff_t planes;               /* NCHW: pixels of a row of the thread's block of the result */
+    ptrdiff_t rows;                 /* output rows of a task */
+    ptrdiff_t planes;               /* NCHW: pixels of a filter in the thread's block of the result */
     size_t planes_at, packed_at, thread_bytes; /* a thread's part: sc_own, table, strip, planes, filters */
     sc_table table, patch;
 } FN(pixel_plan);
@@ -80,9 +81,14 @@ static FN(pixel_plan) FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_prob
         f.table_bytes = 2 * room;
         strip = sc_lines((size_t)(f.pitch * p->h_f * p->c_in) * sizeof(T));
     }
+    f.rows = 1;
     f.planes_at = f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
     if (p->layout == SC_NCHW) {
         f.planes = sc_min(f.pixels, sc_ceil_div(f.tiles, f.loop.segments) * TILE_ROWS);
+        f.rows = FN(rows_of_planes)(f.loop.rows, f.loop.segments, others / f.loop.rows, threads,
+                                    f.per_group * TILE_COLUMNS, f.planes);
+        f.planes *= f.rows;
+        f.loop.rows = sc_ceil_div(f.loop.rows, f.rows);
         f.packed_at += sc_lines((size_t)(f.planes * f.per_group * TILE_COLUMNS) * sizeof(T));
     }
     f.thread_bytes = f.packed_at + (packed ? 0 : sc_lines(block * (size_t)f.per_group));
@@ -328,7 +334,7 @@ static void FN(take_filters)(const FN(pixel_plan) *f, FN(segment) *s, char *part
 static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     const FN(pixel_plan) *f = context;
     const sc_problem *p = f->p;
-    ptrdiff_t filter, filters, j, pixels;
+    ptrdiff_t filter, filters, j, pixels, row, last_row;
     char *part;
     T *y;
     FN(segment) s;
@@ -345,7 +351,9 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     filters = sc_min(p->c_out - filter, f->per_group * TILE_COLUMNS);
     j = FN(tile_at)(f, s.tile);
     pixels = FN(tile_at)(f, s.last) - j;
-    y = (T *)f->o->y + s.at.image * f->y.image + s.at.row * f->y.h + j * f->y.w +
+    row = s.at.row * f->rows;
+    last_row = f->kernel->algorithm == SC_IM2COL ? 1 : sc_min(p->h_out, row + f->rows);
+    y = (T *)f->o->y + s.at.image * f->y.image + row * f->y.h + j * f->y.w +
         (s.at.group * p->c_out + filter) * f->y.c;
     s.y = y;
     s.y_pixel = f->y.w;
@@ -357,13 +365,17 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
         s.y = (T *)(part + f->planes_at);
         s.y_filter = t.c_column = f->planes;
         t.store = STORE_COLUMNS;
-        if (!t.stream) FN(ask_for_planes)(y, f->y.c, filters, pixels);
+        if (!t.stream) FN(ask_for_planes)(y, f->y.c, filters, pixels * (last_row - row));
     }
-    if (f->kernel->algorithm == SC_IM2WIN) FN(strip_segment)(f, &s, &t);
-    else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_segment)(f, &s, &t);
-    else if (f->ring) FN(ring_segment)(f, &s, &t);
-    else FN(direct_segment)(f, &s, &t);
-    if (p->layout == SC_NCHW) FN(put_planes)(s.y, f->planes, y, f->y.c, filters, pixels, t.stream);
+    for (s.at.row = row; s.at.row < last_row; s.at.row++, s.y += pixels * s.y_pixel) {
+        if (f->kernel->algorithm == SC_IM2WIN) FN(strip_segment)(f, &s, &t);
+        else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_segment)(f, &s, &t);
+        else if (f->ring) FN(ring_segment)(f, &s, &t);
+        else FN(direct_segment)(f, &s, &t);
+    }
+    if (p->layout == SC_NCHW)
+        FN(put_planes)((T *)(part + f->planes_at), f->planes, y, f->y.c, filters, pixels * (last_row - row),
+                       t.stream);
     if (t.stream) v_stream_end();
 }
 
