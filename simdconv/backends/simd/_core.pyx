@@ -23,6 +23,8 @@ cdef extern from "simdconv.h" nogil:
         SC_F64
     ctypedef enum sc_activation:
         pass
+    ctypedef enum sc_padding:
+        pass
     ctypedef enum sc_error:
         SC_OK
         SC_NO_MEMORY
@@ -36,8 +38,7 @@ cdef extern from "simdconv.h" nogil:
         ptrdiff_t top, left, h_p, w_p
         ptrdiff_t x_image, x_c, x_h, x_w
         ptrdiff_t w_o, w_i, w_h, w_w
-        const ptrdiff_t *row_map
-        const ptrdiff_t *col_map
+        sc_padding padding
         sc_activation activation
         double act_lo, act_hi
     ctypedef struct sc_team:
@@ -86,6 +87,7 @@ cdef extern from *:
 ALGORITHMS = ("direct", "im2win", "im2col", "implicit")  # in the order of sc_algorithm
 LAYOUTS = ("NCHW", "NHWC", "CHWN", "CHWN8")  # in the order of sc_layout
 DTYPES = ("f32", "f64")  # in the order of sc_dtype
+PADDINGS = ("constant", "edge", "reflect", "symmetric", "wrap")  # in the order of sc_padding
 ACTIVATIONS = ("none", "clip", "leaky")  # in the order of sc_activation
 # where image, channel, row and column stand in an array of each layout
 AXES = ((0, 1, 2, 3), (0, 3, 1, 2), (3, 0, 1, 2), (0, 1, 2, 3))
@@ -186,16 +188,15 @@ cdef class Problem:
     """The geometry of a call, in C; strides are filled in for each call's arrays."""
 
     cdef sc_problem p
-    cdef object maps
     cdef int axes[4]
 
-    def __init__(self, str layout, sizes, maps, activation):
+    def __init__(self, str layout, sizes, str padding, activation):
         """sizes: images, inner, groups, c_in, c_out (of a group), h_in, w_in, h_f, w_f, h_out, w_out,
-        stride_h, stride_w, dilation_h, dilation_w, top, left, h_p, w_p. maps: source rows and columns of
-        the padded ones, intp arrays with -1 for zeros, or None. activation: name, lo, hi.
+        stride_h, stride_w, dilation_h, dilation_w, top, left, h_p, w_p. padding: NumPy's name.
+        activation: name, lo, hi.
         """
         cdef int code = LAYOUTS.index(layout), act = ACTIVATIONS.index(activation[0])
-        cdef cnp.ndarray rows, columns
+        cdef int mode = PADDINGS.index(padding)
         self.p.layout = <sc_layout>code
         (self.p.images, self.p.inner, self.p.groups, self.p.c_in, self.p.c_out, self.p.h_in,
          self.p.w_in, self.p.h_f, self.p.w_f, self.p.h_out, self.p.w_out, self.p.stride_h,
@@ -203,11 +204,7 @@ cdef class Problem:
          self.p.w_p) = sizes
         for i in range(4):
             self.axes[i] = AXES[code][i]
-        self.maps = maps
-        if maps is not None:
-            rows, columns = maps
-            self.p.row_map = <const ptrdiff_t *>cnp.PyArray_DATA(rows)
-            self.p.col_map = <const ptrdiff_t *>cnp.PyArray_DATA(columns)
+        self.p.padding = <sc_padding>mode
         self.p.activation = <sc_activation>act
         self.p.act_lo, self.p.act_hi = activation[1], activation[2]
 

@@ -12,6 +12,7 @@ an image is computed by the same kernel, hence to the same bits, in whatever com
 from __future__ import annotations
 
 import dataclasses
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = ["SimdPlan", "kernel_index", "plan_conv2d", "problem_of"]
 ALGORITHMS = ("direct", "im2win", "implicit", "im2col")
 LANES = {"baseline": 16, "avx2": 32, "avx512": 64, "neon": 16}  # bytes of a register
 ROWS = {"baseline": 6, "avx2": 6, "avx512": 14, "neon": 14}  # rows of the register tile
+_SPARSE = "stride or dilation so far beyond the window that its rows would be mostly gaps"
 COPY = 8.0  # products that pass while one element is copied, for one lane
 
 
@@ -44,18 +46,6 @@ class SimdPlan:
 def kernel_index() -> dict[tuple[str, str, str, str], tuple[int, str]]:
     """(algorithm, layout, isa, dtype) -> (index, id)."""
     return {tuple(row[2:]): (row[0], row[1]) for row in _core.kernels()}
-
-
-def _maps(spec: Conv2dSpec | TransformSpec) -> tuple[np.ndarray, np.ndarray] | None:
-    """Source row (column) of each padded one, -1 where the padding is zero."""
-    if not spec.padded:
-        return None
-    maps = []
-    for size, pads in zip((spec.h_in, spec.w_in), spec.padding, strict=True):
-        options = {"constant_values": -1} if spec.padding_mode == "constant" else {}
-        source = np.arange(size, dtype=np.intp)
-        maps.append(np.pad(source, pads, mode=spec.padding_mode, **options))  # type: ignore[call-overload]
-    return maps[0], maps[1]
 
 
 def _activation(spec: Conv2dSpec) -> tuple[str, float, float]:
@@ -89,7 +79,7 @@ def problem_of(spec: Conv2dSpec | TransformSpec) -> _core.Problem:
         images, inner, *channels, spec.h_in, spec.w_in, spec.h_f, spec.w_f, spec.h_out, spec.w_out,
         *spec.stride, *spec.dilation, spec.padding[0][0], spec.padding[1][0], spec.h_p, spec.w_p,
     )  # fmt: skip
-    return _core.Problem(spec.layout, sizes, _maps(spec), activation)
+    return _core.Problem(spec.layout, sizes, spec.padding_mode, activation)
 
 
 def _tile_share(size: int, tile: int) -> float:
@@ -123,44 +113,64 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
     return products / full / lanes + COPY * copied
 
 
-def _candidates(spec: Conv2dSpec, isa: str, code: str) -> tuple[str, tuple[Candidate, ...]]:
-    """The chosen algorithm, and every candidate in order with its reason."""
+def _too_sparse(spec: Conv2dSpec, algorithm: str) -> bool:
+    """Whether windows are so far apart, or so full of gaps, that staging rows would copy mostly gaps."""
+    if algorithm not in ("direct", "im2win") or (algorithm == "direct" and not spec.padded):
+        return False
+    tile = min(spec.w_out, 16)
+    columns = (tile - 1) * spec.stride[1] + (spec.w_f - 1) * spec.dilation[1] + 1
+    rows = (spec.h_f - 1) * spec.dilation[0] + 1
+    return columns > 64 * tile * spec.w_f or rows > 64 * spec.h_f
+
+
+def _candidates(spec: Conv2dSpec, isa: str, code: str) -> tuple[Candidate, ...]:
+    """Every algorithm with its reason, the chosen one first, then in order of estimated time."""
     ids = {a: kernel_index()[a, spec.layout, isa, code][1] for a in ALGORITHMS}
-    if spec.algorithm in ALGORITHMS:
-        chosen = Candidate(spec.algorithm, ids[spec.algorithm], True, "asked for by name")
-        others = [
-            Candidate(a, ids[a], False, f"algorithm={spec.algorithm!r} was asked for")
-            for a in ALGORITHMS
-            if a != spec.algorithm
-        ]
-        return spec.algorithm, (chosen, *others)
-    costs = {a: _cost(spec, a, isa) for a in ALGORITHMS}
-    order = sorted(ALGORITHMS, key=costs.__getitem__)
-    best = costs[order[0]]
-    candidates = [Candidate(order[0], ids[order[0]], True, "least estimated time")]
+    costs = {a: _cost(spec, a, isa) for a in ALGORITHMS if not _too_sparse(spec, a)}
+    order = sorted(costs, key=costs.__getitem__)
+    chosen = spec.algorithm if spec.algorithm in ALGORITHMS else order[0]
+    reason = "asked for by name" if spec.algorithm in ALGORITHMS else "least estimated time"
+    candidates = [Candidate(chosen, ids[chosen], True, reason)]
+    for name in order:
+        if name != chosen:
+            ratio = costs[name] / costs[chosen]
+            text = f"estimated to take {ratio:.2f} times as long"
+            candidates.append(Candidate(name, ids[name], False, text))
     candidates += [
-        Candidate(a, ids[a], False, f"estimated to take {costs[a] / best:.2f} times as long")
-        for a in order[1:]
+        Candidate(a, ids[a], False, _SPARSE) for a in ALGORITHMS if a not in costs and a != chosen
     ]
-    return order[0], tuple(candidates)
+    return tuple(candidates)
 
 
 def plan_conv2d(spec: Conv2dSpec, isa: str) -> SimdPlan:
     """Choose the kernel for a spec that the backend does not decline."""
     code = _base.dtype_code(spec.dtype)
-    algorithm, candidates = _candidates(spec, isa, code)
+    candidates = _candidates(spec, isa, code)
+    algorithm = candidates[0].algorithm
     index, name = kernel_index()[algorithm, spec.layout, isa, code]
     problem = problem_of(spec)
     threads = _core.threads_for(problem, spec.num_threads or _core.max_threads())
     bytes_needed = _core.workspace(index, problem, threads, False)
-    if spec.max_workspace is not None and bytes_needed > spec.max_workspace:
-        return _within_limit(spec, isa, bytes_needed)
+    copies = _operand_copies(spec)
+    if spec.max_workspace is not None and bytes_needed + copies > spec.max_workspace:
+        return _within_limit(spec, isa, bytes_needed + copies)
+    notes = (f"operands that are not plain may be copied first: {copies} bytes",) if copies else ()
     public = Plan(
         backend="simd", algorithm=algorithm, layout=spec.layout, kernel=name,
         workspace_bytes=bytes_needed, num_threads=threads, candidates=candidates,
-        details={"isa": isa},
+        details={"isa": isa, "operand_copies": copies}, notes=notes,
     )  # fmt: skip
     return SimdPlan(index, problem, _core.filter_size(index, problem) == 0, public)
+
+
+def _operand_copies(spec: Conv2dSpec) -> int:
+    """Bytes of copies that are made, at the most, of arrays that the kernels cannot take as they are."""
+    sizes = (
+        (spec.x_shape, not spec.x_plain or spec.x_dtype != spec.dtype),
+        (spec.w_shape, spec.w_dtype != spec.dtype or not spec.w_plain),
+        (spec.out_shape, not spec.out_plain),
+    )
+    return sum(math.prod(shape) * spec.dtype.itemsize for shape, copied in sizes if copied)
 
 
 def _within_limit(spec: Conv2dSpec, isa: str, needed: int) -> SimdPlan:
@@ -172,7 +182,8 @@ def _within_limit(spec: Conv2dSpec, isa: str, needed: int) -> SimdPlan:
             f"max_workspace={limit}: {spec.algorithm} needs {needed} bytes for this convolution"
         )
     code = _base.dtype_code(spec.dtype)
-    for algorithm in sorted(ALGORITHMS, key=lambda a: _cost(spec, a, isa)):
+    possible = [a for a in ALGORITHMS if not _too_sparse(spec, a)]
+    for algorithm in sorted(possible, key=lambda a: _cost(spec, a, isa)):
         try:
             plan = plan_conv2d(dataclasses.replace(spec, algorithm=algorithm), isa)
         except MemoryError:
@@ -197,6 +208,8 @@ def decline(spec: Conv2dSpec | TransformSpec) -> str | None:
         return f"computes in float32 and float64, not {spec.dtype}"
     if spec.algorithm not in (*ALGORITHMS, "auto", "fastest"):
         return f"has no {spec.algorithm} kernel"
+    if _too_sparse(spec, spec.algorithm):
+        return f"{spec.algorithm}: {_SPARSE}"
     return None
 
 

@@ -2,7 +2,7 @@
  *
  * A convolution is described by sc_problem in the words of the map (README.md): `images` images, each of
  * `inner` interleaved pictures (NCHW, NHWC: 1; CHWN: n; CHWN8: 8), addressed by element strides, so that a
- * layout is nothing but strides. Padding is two maps from padded to source coordinates.
+ * layout is nothing but strides. Padding is arithmetic on coordinates: no padded copy of an image exists.
  * Nothing here knows Python. Functions return 0 or an sc_error; nothing is printed.
  */
 #ifndef SIMDCONV_H
@@ -14,6 +14,7 @@ typedef enum { SC_DIRECT, SC_IM2WIN, SC_IM2COL, SC_IMPLICIT, SC_N_ALGORITHMS } s
 typedef enum { SC_NCHW, SC_NHWC, SC_CHWN, SC_CHWN8, SC_N_LAYOUTS } sc_layout;
 typedef enum { SC_F32, SC_F64, SC_N_DTYPES } sc_dtype;
 typedef enum { SC_ACT_NONE, SC_ACT_CLIP, SC_ACT_LEAKY } sc_activation;
+typedef enum { SC_CONSTANT, SC_EDGE, SC_REFLECT, SC_SYMMETRIC, SC_WRAP } sc_padding;
 typedef enum { SC_OK, SC_NO_MEMORY, SC_NO_KERNEL } sc_error;
 
 enum {
@@ -32,10 +33,9 @@ typedef struct {
     ptrdiff_t top, left, h_p, w_p;     /* padding before, padded size */
     ptrdiff_t x_image, x_c, x_h, x_w;  /* strides in elements; the innermost axis of x is contiguous */
     ptrdiff_t w_o, w_i, w_h, w_w;      /* strides of the filter in elements, any */
-    const ptrdiff_t *row_map, *col_map; /* padded row (column) -> source row (column), -1: zero */
+    sc_padding padding;                /* what lies beyond the image, with NumPy's meaning at any width */
     sc_activation activation;
     double act_lo, act_hi;             /* clip: bounds; leaky: slope in act_lo */
-    int has_bias;
 } sc_problem;                          /* the result is C-contiguous in `layout` */
 
 /* Who works, and how: at most `threads` threads, denormals taken for zeros in them or not */

@@ -49,6 +49,8 @@ unsigned long sc_fp_save(void);
 void sc_fp_restore(unsigned long control);
 void sc_fp_flush_denormals(void);
 
+int sc_most_threads(void);
+
 /* workspace.c: what one call works in; NULL when there is no memory */
 void *sc_alloc(size_t bytes);
 void sc_free(void *);
@@ -60,6 +62,8 @@ typedef struct {
 sc_span sc_interior_columns(const sc_problem *);
 int sc_row_is_interior(const sc_problem *, ptrdiff_t m);
 /* has row m, kernel row u a source row? Its index, or -1 */
+/* (the same for any coordinate outside [0, size)) */
+ptrdiff_t sc_beyond(sc_padding, ptrdiff_t i, ptrdiff_t size);
 ptrdiff_t sc_source_row(const sc_problem *, ptrdiff_t m, ptrdiff_t u);
 /* 1x1, stride 1, unpadded: rows (and in NHWC images) that follow one another are one long row */
 sc_problem sc_merged(const sc_problem *);

@@ -26,10 +26,14 @@ static int forked;
 static void mark_child(void) { forked = 1; }
 __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, mark_child); }
 
+/* More threads than this only cost; where the system refuses them, OpenMP ends the process. */
+int sc_most_threads(void) { return (int)sc_max(16, 4 * omp_get_num_procs()); }
+
 int sc_openmp(void) { return _OPENMP; }
 int sc_max_threads(void) { return forked ? 1 : omp_get_max_threads(); }
 
 void sc_parallel(ptrdiff_t tasks, sc_team team, sc_body body, void *context) {
+    team.threads = (int)sc_min(team.threads, sc_min(tasks, sc_most_threads()));
     if (team.threads <= 1 || tasks <= 1 || forked) {
         for (ptrdiff_t task = 0; task < tasks; task++) run(team, body, context, task, 0);
         return;
@@ -43,6 +47,7 @@ void sc_parallel(ptrdiff_t tasks, sc_team team, sc_body body, void *context) {
 
 #else
 
+int sc_most_threads(void) { return 1; }
 int sc_openmp(void) { return 0; }
 int sc_max_threads(void) { return 1; }
 

@@ -35,7 +35,22 @@ int sc_row_is_interior(const sc_problem *p, ptrdiff_t m) {
 
 ptrdiff_t sc_source_row(const sc_problem *p, ptrdiff_t m, ptrdiff_t u) {
     ptrdiff_t padded = m * p->stride_h + u * p->dilation_h, row = padded - p->top;
-    return row >= 0 && row < p->h_in ? row : p->row_map[padded];
+    return row >= 0 && row < p->h_in ? row : sc_beyond(p->padding, row, p->h_in);
+}
+
+ptrdiff_t sc_beyond(sc_padding padding, ptrdiff_t i, ptrdiff_t size) {
+    ptrdiff_t period;
+    switch (padding) {
+    case SC_EDGE: return i < 0 ? 0 : size - 1;
+    case SC_WRAP: period = size; break;
+    case SC_SYMMETRIC: period = 2 * size; break;
+    case SC_REFLECT: period = sc_max(1, 2 * size - 2); break;
+    default: return -1;
+    }
+    i %= period;
+    if (i < 0) i += period;
+    if (i < size) return i;
+    return padding == SC_SYMMETRIC ? period - 1 - i : period - i;
 }
 
 sc_problem sc_merged(const sc_problem *p) {

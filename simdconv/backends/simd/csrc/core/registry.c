@@ -61,6 +61,7 @@ int sc_threads_for(const sc_problem *p, int threads) {
     double work = (double)p->images * p->inner * p->groups * p->c_out * p->h_out * p->w_out *
                   p->c_in * p->h_f * p->w_f;
     double useful = work / WORK_A_THREAD;
+    threads = (int)sc_min(threads, sc_most_threads());
     return useful < 2 || threads < 2 ? 1 : useful < threads ? (int)useful : threads;
 }
 
@@ -82,7 +83,7 @@ sc_error sc_conv(const sc_kernel *kernel, const sc_problem *p, const void *x, co
     operands.team.threads = sc_threads_for(p, team.threads);
     bytes = kernel->workspace(kernel, &q, operands.team.threads, packed != NULL);
     operands.workspace = sc_alloc(bytes);
-    if (!operands.workspace) return SC_NO_MEMORY;
+    if (bytes && !operands.workspace) return SC_NO_MEMORY;
     kernel->run(kernel, &q, &operands);
     sc_free(operands.workspace);
     return SC_OK;

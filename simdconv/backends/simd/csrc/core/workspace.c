@@ -23,6 +23,11 @@ static _Thread_local size_t last_allocation;
 
 size_t sc_last_allocation(void) { return last_allocation; }
 
+/* A child of fork() must find the lock free, whoever held it in the parent */
+static void hold(void) { pthread_mutex_lock(&lock); }
+static void release(void) { pthread_mutex_unlock(&lock); }
+__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(hold, release, release); }
+
 static size_t rounded(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 /* a kept block that is large enough and not more than a quarter too large */

@@ -12,7 +12,7 @@ SC_INLINE void FN(copy_or_zero)(T *restrict to, const T *restrict from, ptrdiff_
 /* source column of a padded column, -1 for a zero */
 SC_INLINE ptrdiff_t FN(source_column)(const sc_problem *p, ptrdiff_t padded) {
     ptrdiff_t column = padded - p->left;
-    return column >= 0 && column < p->w_in ? column : p->col_map[padded];
+    return column >= 0 && column < p->w_in ? column : sc_beyond(p->padding, column, p->w_in);
 }
 
 SC_INLINE const T *FN(source)(const sc_problem *p, const T *x, ptrdiff_t row, ptrdiff_t padded) {
