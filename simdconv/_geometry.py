@@ -68,12 +68,12 @@ def window_fields(
     same = isinstance(padding, str) and padding != "valid"
     h_out, w_out = _outputs(sizes, kernel, strides, dilations, pads, same)
     mode = arguments.check_padding_mode(padding_mode)
-    if mode != "constant" and h_out and w_out:
+    if mode != "constant":
         for name_of, size, pad in zip(("height", "width"), sizes, pads, strict=True):
             if size == 0 and pad != (0, 0):
                 raise ShapeError(f"padding_mode={mode!r} cannot extend an image of {name_of} 0")
     h_p, w_p = h_in + sum(pads[0]), w_in + sum(pads[1])
-    arguments.check_product("the padded image", max(n, 1), max(c_in, 1), h_p, w_p)
+    arguments.check_product(f"the image with padding={pads}", max(n, 1), max(c_in, 1), h_p, w_p)
     return {
         "layout": name, "batched": batched, "n": n, "c_in": c_in, "h_in": h_in, "w_in": w_in,
         "h_f": kernel[0], "w_f": kernel[1], "h_out": h_out, "w_out": w_out, "stride": strides,

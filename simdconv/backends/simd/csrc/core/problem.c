@@ -40,6 +40,7 @@ ptrdiff_t sc_source_row(const sc_problem *p, ptrdiff_t m, ptrdiff_t u) {
 
 ptrdiff_t sc_beyond(sc_padding padding, ptrdiff_t i, ptrdiff_t size) {
     ptrdiff_t period;
+    if (size <= 0) return -1;
     switch (padding) {
     case SC_EDGE: return i < 0 ? 0 : size - 1;
     case SC_WRAP: period = size; break;

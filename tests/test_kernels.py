@@ -1,0 +1,175 @@
+"""Every kernel of the table, at the sizes where tiles, vectors and segments end.
+
+Whole numbers and ==: the sums are exact, so any difference is a bug, not rounding. Results are filled with NaN
+before, so an element that no kernel wrote is seen.
+"""
+
+import itertools
+import os
+
+import numpy as np
+import pytest
+
+import simdconv
+from simdconv.testing import assert_conv_close
+
+_core = pytest.importorskip("simdconv.backends.simd._core")
+KERNELS = [k for k in simdconv.kernels() if k.backend == "simd"]
+ISA = simdconv.backends.get("simd").isa
+RUNNABLE = [k for k in KERNELS if k.isa == ISA]
+DTYPES = {"f32": np.float32, "f64": np.float64}
+
+# n, groups, c_in and c_out of a group, h_in, w_in, h_f, w_f, stride, padding, dilation
+SHAPES = [
+    (1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1),
+    (1, 1, 3, 5, 4, 5, 3, 2, 1, 0, 1),
+    (2, 1, 4, 16, 6, 15, 3, 3, 1, 1, 1),
+    (3, 1, 5, 33, 5, 29, 2, 3, 1, 0, 1),
+    (1, 1, 17, 31, 7, 18, 3, 3, 2, 1, 1),
+    (2, 1, 2, 32, 9, 43, 3, 5, 3, 2, 1),
+    (8, 1, 7, 15, 6, 14, 3, 3, 1, 2, 2),
+    (9, 1, 3, 13, 5, 7, 1, 1, 1, 0, 1),
+    (5, 1, 6, 65, 8, 9, 1, 1, 2, 0, 1),
+    (16, 1, 2, 47, 4, 6, 2, 2, 2, 1, 1),
+    (17, 2, 3, 7, 5, 8, 3, 3, 1, 1, 1),
+    (33, 3, 1, 2, 6, 5, 3, 2, 2, 1, 1),
+    (2, 4, 4, 4, 7, 17, 3, 3, 1, 1, 1),
+    (1, 8, 1, 1, 9, 31, 3, 3, 1, 1, 1),
+    (4, 1, 9, 20, 3, 3, 3, 3, 1, 0, 1),
+    (2, 1, 3, 6, 12, 100, 5, 7, 1, 3, 1),
+    (1, 1, 2, 3, 30, 6, 4, 3, 1, 0, 5),
+]
+
+
+def made(shape, dtype, layout, seed=0):
+    """x in its layout, w, bias and the keywords of a call: whole numbers."""
+    n, groups, c_in, c_out, h, w, h_f, w_f, stride, padding, dilation = shape
+    rng = np.random.default_rng(seed)
+    if dilation * (h_f - 1) + 1 > h + 2 * padding:
+        h = dilation * (h_f - 1) + 1
+    if dilation * (w_f - 1) + 1 > w + 2 * padding:
+        w = dilation * (w_f - 1) + 1
+    x = rng.integers(-8, 9, (n, groups * c_in, h, w)).astype(dtype)
+    weight = rng.integers(-8, 9, (groups * c_out, c_in, h_f, w_f)).astype(dtype)
+    bias = rng.integers(-8, 9, groups * c_out).astype(dtype)
+    keywords = {
+        "stride": stride,
+        "padding": padding,
+        "dilation": dilation,
+        "groups": groups,
+        "layout": layout,
+    }
+    return simdconv.to_layout(x, "NCHW", layout), weight, bias, keywords
+
+
+def test_the_table_is_complete():
+    ids = [k.id for k in KERNELS]
+    assert len(ids) == len(set(ids))
+    algorithms = ("direct", "im2win", "im2col", "implicit")
+    layouts = ("nchw", "nhwc", "chwn", "chwn8")
+    for parts in itertools.product(algorithms, layouts, _core.isas_built(), DTYPES):
+        assert "-".join(parts) in ids
+    assert {k.isa for k in KERNELS if k.available} <= set(_core.isas_found())
+    assert len(RUNNABLE) == 32
+
+
+def test_the_isa_is_the_one_that_was_forced():
+    forced = os.environ.get("SIMDCONV_ISA")
+    if not forced:
+        assert ISA == _core.isas_found()[-1]
+    elif forced in _core.isas_found():
+        assert forced == ISA
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "x".join(map(str, s)))
+@pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
+def test_whole_numbers(kernel, shape):
+    x, w, bias, keywords = made(shape, DTYPES[kernel.dtype], kernel.layout)
+    expected = simdconv.conv2d(x, w, bias, backend="numpy", **keywords)
+    for threads in (1, 2, 3):
+        out = np.full(expected.shape, np.nan, expected.dtype)
+        simdconv.conv2d(
+            x, w, bias, backend="simd", algorithm=kernel.algorithm, num_threads=threads, out=out,
+            **keywords,
+        )  # fmt: skip
+        assert np.array_equal(out, expected)
+    prepared = simdconv.Conv2d(w, bias, backend="simd", algorithm=kernel.algorithm, **keywords)
+    assert np.array_equal(prepared(x), expected)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 49, 95, 97])
+@pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
+def test_every_width_of_rows_and_filters(kernel, width):
+    """One size at a time goes through V-1, V, V+1, 2V and their like: pixels, filters, images, channels."""
+    dtype = DTYPES[kernel.dtype]
+    for shape in (
+        (1, 1, 2, 3, 3, width + 2, 3, 3, 1, 0, 1),
+        (2, 1, 3, width, 4, 5, 2, 2, 1, 1, 1),
+        (width, 1, 2, 3, 3, 4, 2, 2, 2, 0, 1),
+        (1, 1, width, 3, 3, 5, 3, 3, 1, 1, 1),
+    ):
+        x, w, _, keywords = made(shape, dtype, kernel.layout, seed=width)
+        expected = simdconv.conv2d(x, w, backend="numpy", **keywords)
+        y = simdconv.conv2d(x, w, backend="simd", algorithm=kernel.algorithm, **keywords)
+        assert np.array_equal(y, expected)
+
+
+@pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
+def test_rounding_stays_within_the_bound(kernel):
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((8, 40, 12, 13)).astype(DTYPES[kernel.dtype])
+    w = rng.standard_normal((37, 40, 3, 3)).astype(DTYPES[kernel.dtype])
+    images = simdconv.to_layout(x, "NCHW", kernel.layout)
+    y = simdconv.conv2d(
+        images, w, padding=1, layout=kernel.layout, algorithm=kernel.algorithm, backend="simd"
+    )
+    assert_conv_close(y, images, w, padding=1, layout=kernel.layout)
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric", "wrap"])
+@pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
+def test_padding_wider_than_the_image(kernel, mode):
+    shape = (2, 1, 3, 5, 4, 5, 3, 3, 1, 0, 1)
+    x, w, bias, keywords = made(shape, DTYPES[kernel.dtype], kernel.layout)
+    keywords |= {"padding": ((9, 2), (3, 14)), "padding_mode": mode, "stride": (2, 1)}
+    expected = simdconv.conv2d(x, w, bias, backend="numpy", **keywords)
+    y = simdconv.conv2d(x, w, bias, backend="simd", algorithm=kernel.algorithm, **keywords)
+    assert np.array_equal(y, expected)
+
+
+@pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
+def test_infinite_weights_meet_padding_zeros(kernel):
+    """0 * Inf is NaN: rows of padding may be left out only where the filter is finite."""
+    x, w, _, keywords = made((2, 1, 3, 5, 6, 7, 3, 3, 1, 1, 1), DTYPES[kernel.dtype], kernel.layout)
+    w[3, 1, 0, 2] = np.inf
+    expected = simdconv.conv2d(x, w, backend="numpy", **keywords)
+    y = simdconv.conv2d(x, w, backend="simd", algorithm=kernel.algorithm, **keywords)
+    assert np.isnan(expected).any()
+    assert np.array_equal(y, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+@pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
+def test_workspace_is_what_the_allocator_hands_out(kernel, prepared):
+    x, w, bias, keywords = made((8, 1, 9, 20, 20, 21, 3, 3, 1, 1, 1), DTYPES[kernel.dtype], kernel.layout)
+    keywords |= {"backend": "simd", "algorithm": kernel.algorithm, "num_threads": 1}
+    simdconv.conv2d(x, w, bias, **keywords)
+    assert simdconv.explain(x, w, bias, **keywords).workspace_bytes == _core.last_allocation()
+    if prepared:
+        whole = _core.last_allocation()
+        simdconv.Conv2d(w, bias, **keywords)(x)
+        assert _core.last_allocation() <= whole
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "CHWN", "CHWN8"])
+@pytest.mark.parametrize("kind", ["im2col", "im2win"])
+def test_stored_transforms(kind, layout):
+    for code in ("u1", "i2", "f4", "f8", "c16"):
+        x, _, _, _ = made((9, 1, 3, 1, 7, 11, 3, 2, 2, 1, 2), np.float64, layout)
+        x = x.astype(code)
+        transform = getattr(simdconv, kind)
+        keywords = {"stride": (2, 1), "padding": ((1, 2), (0, 3)), "dilation": (2, 3), "layout": layout}
+        expected = transform(x, (3, 2), backend="numpy", **keywords)
+        for threads in (1, 2):
+            y = transform(x, (3, 2), backend="simd", num_threads=threads, **keywords)
+            assert np.array_equal(y, expected)
