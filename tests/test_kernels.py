@@ -151,7 +151,9 @@ def test_infinite_weights_meet_padding_zeros(kernel):
 @pytest.mark.parametrize("prepared", [False, True])
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
 def test_workspace_is_what_the_allocator_hands_out(kernel, prepared):
-    x, w, bias, keywords = made((8, 1, 9, 20, 20, 21, 3, 3, 1, 1, 1), DTYPES[kernel.dtype], kernel.layout)
+    x, w, bias, keywords = made(
+        (8, 1, 9, 20, 20, 21, 3, 3, 1, 1, 1), DTYPES[kernel.dtype], kernel.layout
+    )
     keywords |= {"backend": "simd", "algorithm": kernel.algorithm, "num_threads": 1}
     simdconv.conv2d(x, w, bias, **keywords)
     assert simdconv.explain(x, w, bias, **keywords).workspace_bytes == _core.last_allocation()
@@ -168,7 +170,12 @@ def test_stored_transforms(kind, layout):
         x, _, _, _ = made((9, 1, 3, 1, 7, 11, 3, 2, 2, 1, 2), np.float64, layout)
         x = x.astype(code)
         transform = getattr(simdconv, kind)
-        keywords = {"stride": (2, 1), "padding": ((1, 2), (0, 3)), "dilation": (2, 3), "layout": layout}
+        keywords = {
+            "stride": (2, 1),
+            "padding": ((1, 2), (0, 3)),
+            "dilation": (2, 3),
+            "layout": layout,
+        }
         expected = transform(x, (3, 2), backend="numpy", **keywords)
         for threads in (1, 2):
             y = transform(x, (3, 2), backend="simd", num_threads=threads, **keywords)

@@ -191,7 +191,9 @@ def _within_limit(spec: Conv2dSpec, isa: str, needed: int) -> SimdPlan:
         reason = f"the fastest within max_workspace={limit}"
         chosen = Candidate(algorithm, plan.public.kernel, True, reason)
         others = tuple(
-            Candidate(a, kernel_index()[a, spec.layout, isa, code][1], False, "slower, or over the limit")
+            Candidate(
+                a, kernel_index()[a, spec.layout, isa, code][1], False, "slower, or over the limit"
+            )
             for a in ALGORITHMS
             if a != algorithm
         )

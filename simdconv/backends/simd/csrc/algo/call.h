@@ -1,8 +1,8 @@
 /* What every recipe is given, and the parts of a call that all drivers fill in the same way. */
 #ifndef SC_CALL
 #define SC_CALL
-/* A loop over (block group, group, image, segment of a row, row), rows fastest: what follows shares its
- * filters and most of its input rows with what went before. */
+/* A loop over (block group, group, image, segment of a row, row), rows fastest: what follows
+ * shares its filters and most of its input rows with what went before. */
 typedef struct {
     ptrdiff_t block_groups, groups, images, segments, rows;
 } sc_loop;
@@ -34,13 +34,15 @@ static ptrdiff_t blocks_in_l2(size_t block_bytes, ptrdiff_t blocks) {
     return sc_max(1, sc_min(fit, blocks));
 }
 
-/* Segments of a row, at most one a tile, so that every thread has several tasks, and so that the input rows
- * of a segment's windows (`row_bytes` for the whole row) stay in L2 beside a block of filters */
+/* Segments of a row, at most one a tile, so that every thread has several tasks, and so that the
+ * input rows of a segment's windows (`row_bytes` for the whole row) stay in L2 beside a block of
+ * filters */
 static ptrdiff_t row_segments(ptrdiff_t tiles, ptrdiff_t other_tasks, int threads, size_t row_bytes,
                               size_t block_bytes) {
     enum { TASKS_A_THREAD = 8 };
     size_t l2 = sc_cache_bytes(2) * 5 / 8, room = l2 > 2 * block_bytes ? l2 - block_bytes : l2 / 2;
-    ptrdiff_t busy = threads > 1 ? sc_ceil_div((ptrdiff_t)threads * TASKS_A_THREAD, other_tasks) : 1;
+    ptrdiff_t busy =
+        threads > 1 ? sc_ceil_div((ptrdiff_t)threads * TASKS_A_THREAD, other_tasks) : 1;
     ptrdiff_t near = (ptrdiff_t)(row_bytes / room) + 1;
     return sc_max(1, sc_min(tiles, sc_max(busy, near)));
 }

@@ -1,4 +1,5 @@
-/* Driver "filter_rows": rows of the tile are packed filters, vectors are pixels and images where they lie.
+/* Driver "filter_rows": rows of the tile are packed filters, vectors are pixels and images where
+ * they lie.
  *
  *   for a group of filter blocks that shares L2          (block group)
  *     for image block, output row, segment of the row    (a task)
@@ -9,9 +10,10 @@
  *         for block of at most TILE_ROWS filters, balanced                (A: streams from L2)
  *           micro-kernel over the whole K
  *
- * A column is one image of one pixel: `inner` of them a pixel, side by side in the result. In the source
- * they are side by side too where the stride is 1; else pixels are `distance` apart, and a vector
- * holds images of one pixel (masked past the last) or, where half a register holds them all, two pixels. */
+ * A column is one image of one pixel: `inner` of them a pixel, side by side in the result. In the
+ * source they are side by side too where the stride is 1; else pixels are `distance` apart, and a
+ * vector holds images of one pixel (masked past the last) or, where half a register holds them
+ * all, two pixels. */
 typedef struct {
     const sc_kernel *kernel;
     const sc_problem *p;
@@ -19,21 +21,22 @@ typedef struct {
     sc_strides y;
     sc_loop loop;
     ptrdiff_t k, blocks, per_group;
-    ptrdiff_t pixels;         /* of a row of the loop */
-    ptrdiff_t unit;           /* pixels of a segment boundary and of a border patch */
+    ptrdiff_t pixels; /* of a row of the loop */
+    ptrdiff_t unit;   /* pixels of a segment boundary and of a border patch */
     sc_span interior;
     ptrdiff_t columns, pitch; /* of the widest strip; of a border patch */
     size_t table_bytes, matrix_bytes;
     ptrdiff_t rows;   /* output rows of a task */
     ptrdiff_t planes; /* NCHW, streamed: pixels of a filter in the thread's block of the result */
-    size_t planes_at, packed_at, thread_bytes; /* a thread's part: sc_own, table, strip, planes, filters */
+    size_t planes_at, packed_at,
+        thread_bytes; /* a thread's part: sc_own, table, strip, planes, filters */
     sc_table table, patch;
 } FN(filter_plan);
 
 static ptrdiff_t FN(filter_blocks)(const sc_problem *p) { return sc_ceil_div(p->c_out, TILE_ROWS); }
 
-static FN(filter_plan) FN(filter_rows_plan)(const sc_kernel *kernel, const sc_problem *p, int threads,
-                                            int packed) {
+static FN(filter_plan)
+    FN(filter_rows_plan)(const sc_kernel *kernel, const sc_problem *p, int threads, int packed) {
     FN(filter_plan) f;
     size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)), strip = 0;
     ptrdiff_t units, others, widest;
@@ -55,7 +58,8 @@ static FN(filter_plan) FN(filter_rows_plan)(const sc_kernel *kernel, const sc_pr
     if (kernel->algorithm == SC_IM2COL) {
         f.pixels = p->h_out * p->w_out;
         f.loop.rows = 1;
-        f.matrix_bytes = sc_lines((size_t)(p->images * p->groups * f.k * f.pixels * p->inner) * sizeof(T));
+        f.matrix_bytes =
+            sc_lines((size_t)(p->images * p->groups * f.k * f.pixels * p->inner) * sizeof(T));
     }
     units = sc_ceil_div(f.pixels, f.unit);
     others = f.loop.block_groups * f.loop.groups * f.loop.images * f.loop.rows;
@@ -92,7 +96,8 @@ static FN(filter_plan) FN(filter_rows_plan)(const sc_kernel *kernel, const sc_pr
         f.loop.rows = sc_ceil_div(f.loop.rows, f.rows);
         f.packed_at += sc_lines((size_t)(f.planes * f.per_group * TILE_ROWS) * sizeof(T));
     }
-    f.thread_bytes = f.packed_at + (packed ? 0 : sc_lines((size_t)(f.per_group * TILE_ROWS * f.k) * sizeof(T)));
+    f.thread_bytes =
+        f.packed_at + (packed ? 0 : sc_lines((size_t)(f.per_group * TILE_ROWS * f.k) * sizeof(T)));
     return f;
 }
 
@@ -113,13 +118,14 @@ static size_t FN(filter_rows_workspace)(const sc_kernel *kernel, const sc_proble
 }
 
 /* blocks [b, last) of a group, one after the other */
-static void FN(pack_row_blocks)(const sc_kernel *kernel, const sc_problem *p, const T *w, ptrdiff_t group,
-                                ptrdiff_t b, ptrdiff_t last, T *to) {
+static void FN(pack_row_blocks)(const sc_kernel *kernel, const sc_problem *p, const T *w,
+                                ptrdiff_t group, ptrdiff_t b, ptrdiff_t last, T *to) {
     ptrdiff_t blocks = FN(filter_blocks)(p);
     for (; b < last; b++) {
-        ptrdiff_t first = sc_part(p->c_out, blocks, b), rows = sc_part(p->c_out, blocks, b + 1) - first;
-        FN(pack_filters)(p, filter_order_of(kernel, p, 0), w + (group * p->c_out + first) * p->w_o, rows, rows,
-                         to);
+        ptrdiff_t first = sc_part(p->c_out, blocks, b),
+                  rows = sc_part(p->c_out, blocks, b + 1) - first;
+        FN(pack_filters)(p, filter_order_of(kernel, p, 0), w + (group * p->c_out + first) * p->w_o,
+                         rows, rows, to);
         to += p->c_in * p->h_f * p->w_f * rows;
     }
 }
@@ -131,8 +137,8 @@ static void FN(filter_rows_pack_group)(void *context, ptrdiff_t group, int threa
                         c->packed + group * c->p->c_in * c->p->h_f * c->p->w_f * c->p->c_out);
 }
 
-static int FN(filter_rows_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w, void *packed,
-                                sc_team team) {
+static int FN(filter_rows_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w,
+                                void *packed, sc_team team) {
     FN(packing) c = {kernel, p, w, packed};
     sc_parallel(p->groups, team, FN(filter_rows_pack_group), &c);
     return FN(all_finite)(packed, FN(filter_rows_filter_size)(kernel, p));
@@ -150,7 +156,8 @@ typedef struct {
     ptrdiff_t y_filter;
 } FN(span);
 
-/* all blocks of the task's block group over one tile of columns, the first of them `column` of the row */
+/* all blocks of the task's block group over one tile of columns, the first of them `column` of the
+ * row */
 static void FN(filter_tile)(const FN(filter_plan) *f, const FN(span) *s, FN(tile) *t, int mode,
                             int vectors, ptrdiff_t column) {
     const sc_task *at = &s->at;
@@ -175,11 +182,13 @@ static void FN(dense_columns)(const FN(filter_plan) *f, const FN(span) *s, FN(ti
         t->b = b + q;
         t->columns[0] = sc_min(left, VL);
         t->columns[1] = left - t->columns[0];
-        FN(filter_tile)(f, s, t, left % VL ? LANES_MASKED : LANES_FULL, left > VL ? 2 : 1, column + q);
+        FN(filter_tile)(f, s, t, left % VL ? LANES_MASKED : LANES_FULL, left > VL ? 2 : 1,
+                        column + q);
     }
 }
 
-/* pixels [j0, j1) of the row: `b` is where the window of j0 starts, pixels `distance` apart in it */
+/* pixels [j0, j1) of the row: `b` is where the window of j0 starts, pixels `distance` apart in it
+ */
 static void FN(pixel_columns)(const FN(filter_plan) *f, const FN(span) *s, FN(tile) *t, const T *b,
                               ptrdiff_t distance, ptrdiff_t j0, ptrdiff_t j1) {
     ptrdiff_t inner = f->p->inner, column = j0 * inner;
@@ -225,7 +234,8 @@ static void FN(strip_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile)
     const sc_problem *p = f->p;
     T *strip = (T *)(s->own + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)));
     FN(strip)(p, s->x, s->at.row, s->j0 * p->stride_w,
-              (s->j1 - 1 - s->j0) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1, f->columns, strip);
+              (s->j1 - 1 - s->j0) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1, f->columns,
+              strip);
     FN(use_table)(t, &f->table);
     t->b_step = p->inner;
     FN(pixel_columns)(f, s, t, strip, p->stride_w * p->h_f * p->inner, s->j0, s->j1);
@@ -237,9 +247,9 @@ static void FN(matrix_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
     const T *matrix = (const T *)((const char *)f->o->workspace + f->table_bytes);
     FN(use_table)(t, &f->table);
     t->b_step = row;
-    FN(pixel_columns)(f, s, t,
-                      matrix + (s->at.image * p->groups + s->at.group) * f->k * row + s->j0 * p->inner,
-                      p->inner, s->j0, s->j1);
+    FN(pixel_columns)(
+        f, s, t, matrix + (s->at.image * p->groups + s->at.group) * f->k * row + s->j0 * p->inner,
+        p->inner, s->j0, s->j1);
 }
 
 static void FN(direct_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile) *t) {
@@ -251,7 +261,8 @@ static void FN(direct_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
     if (!sc_row_is_interior(p, s->at.row)) {
         sc_place place = {p->x_c, p->x_h, p->x_w, 0, 1, s->at.row, 0};
         for (ptrdiff_t u = 0; u < p->h_f && !s->finite; u++)
-            in_place &= sc_source_row(p, s->at.row, u) >= 0; /* 0 * Inf is NaN: multiply the zeros */
+            in_place &=
+                sc_source_row(p, s->at.row, u) >= 0; /* 0 * Inf is NaN: multiply the zeros */
         if (in_place) table = sc_window_table(p, &place, (sc_run *)s->own);
         row = 0;
     }
@@ -270,7 +281,8 @@ static void FN(direct_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
             continue;
         }
         FN(border_patch)(p, s->x, s->at.row, j * p->stride_w,
-                         (end - 1 - j) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1, f->pitch, patch);
+                         (end - 1 - j) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1, f->pitch,
+                         patch);
         FN(use_table)(t, &f->patch);
         t->b_step = p->inner;
         t->ahead = t->ahead_step = 0;
@@ -279,7 +291,8 @@ static void FN(direct_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
     }
 }
 
-/* The filters of the task's block group: packed before the call, or by this thread, once while it stays */
+/* The filters of the task's block group: packed before the call, or by this thread, once while it
+ * stays */
 static void FN(take_row_filters)(const FN(filter_plan) *f, FN(span) *s, char *part) {
     const sc_problem *p = f->p;
     sc_own *own = (sc_own *)part;
@@ -315,7 +328,8 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
     s.j0 = sc_part(units, f->loop.segments, s.at.segment) * f->unit;
     s.j1 = sc_min(f->pixels, sc_part(units, f->loop.segments, s.at.segment + 1) * f->unit);
     s.x = (const T *)f->o->x + s.at.image * p->x_image + s.at.group * p->c_in * p->x_c;
-    part = (char *)f->o->workspace + f->table_bytes + f->matrix_bytes + (size_t)thread * f->thread_bytes;
+    part = (char *)f->o->workspace + f->table_bytes + f->matrix_bytes +
+           (size_t)thread * f->thread_bytes;
     FN(take_row_filters)(f, &s, part);
     b = s.at.block_group * f->per_group;
     filter = sc_part(p->c_out, f->blocks, b);
@@ -339,7 +353,8 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
         else FN(direct_span)(f, &s, &t);
     }
     if (f->planes)
-        FN(put_planes)((T *)(part + f->planes_at), f->planes, y, f->y.c, filters, columns * (last_row - row), 1);
+        FN(put_planes)((T *)(part + f->planes_at), f->planes, y, f->y.c, filters,
+                       columns * (last_row - row), 1);
     if (t.stream || f->planes) v_stream_end();
 }
 
@@ -352,10 +367,12 @@ static void FN(filter_rows_matrix)(void *context, ptrdiff_t task, int thread) {
     const T *x = (const T *)f->o->x + image * p->x_image + c * p->x_c;
     T *to = (T *)((char *)f->o->workspace + f->table_bytes) + task * f->pixels * p->inner;
     (void)thread;
-    for (ptrdiff_t m = 0; m < p->h_out; m++, to += p->w_out * p->inner) FN(matrix_row)(p, x, m, u, v, to);
+    for (ptrdiff_t m = 0; m < p->h_out; m++, to += p->w_out * p->inner)
+        FN(matrix_row)(p, x, m, u, v, to);
 }
 
-static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p, const sc_operands *o) {
+static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p,
+                                const sc_operands *o) {
     FN(filter_plan) f = FN(filter_rows_plan)(kernel, p, o->team.threads, o->packed != NULL);
     sc_run *room = o->workspace;
     sc_place place = {p->x_c, p->x_h, p->x_w, 0, 0, 0, 0};
@@ -377,6 +394,7 @@ static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p, co
         compact.dilation_h = 1;
         f.patch = sc_window_table(&compact, &patch, room + sc_table_room(p));
     }
-    forget_filters((char *)o->workspace + f.table_bytes + f.matrix_bytes, f.thread_bytes, o->team.threads);
+    forget_filters((char *)o->workspace + f.table_bytes + f.matrix_bytes, f.thread_bytes,
+                   o->team.threads);
     sc_parallel(loop_tasks(&f.loop), o->team, FN(filter_rows_task), &f);
 }

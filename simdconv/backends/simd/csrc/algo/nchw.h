@@ -1,8 +1,8 @@
-/* Driver "nchw": direct convolution in NCHW has two forms, chosen by the geometry alone (never by the number of images
- * or threads, so an image has the same bits in any company):
+/* Driver "nchw": direct convolution in NCHW has two forms, chosen by the geometry alone (never by
+ * the number of images or threads, so an image has the same bits in any company):
  *
- *   filter_rows  vectors along the pixels of a row, in place: no transpose; unpadded, stride 1, rows that fill
- *                their vectors (1x1 runs over the whole plane as one row)
+ *   filter_rows  vectors along the pixels of a row, in place: no transpose; unpadded, stride 1,
+ *                rows that fill their vectors (1x1 runs over the whole plane as one row)
  *   pixel_rows   else: rows are pixels, and the tile is transposed as it leaves the registers */
 static int FN(fills_vectors)(const sc_problem *p) {
     int padded = p->h_p > p->h_in || p->w_p > p->w_in;
@@ -11,7 +11,8 @@ static int FN(fills_vectors)(const sc_problem *p) {
 }
 
 static ptrdiff_t FN(nchw_filter_size)(const sc_kernel *kernel, const sc_problem *p) {
-    return FN(fills_vectors)(p) ? FN(filter_rows_filter_size)(kernel, p) : FN(pixel_rows_filter_size)(kernel, p);
+    return FN(fills_vectors)(p) ? FN(filter_rows_filter_size)(kernel, p)
+                                : FN(pixel_rows_filter_size)(kernel, p);
 }
 
 static int FN(nchw_variant)(const sc_problem *p) {
@@ -20,10 +21,12 @@ static int FN(nchw_variant)(const sc_problem *p) {
 
 static int FN(nchw_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w, void *packed,
                          sc_team team) {
-    return (FN(fills_vectors)(p) ? FN(filter_rows_pack) : FN(pixel_rows_pack))(kernel, p, w, packed, team);
+    return (FN(fills_vectors)(p) ? FN(filter_rows_pack) : FN(pixel_rows_pack))(kernel, p, w, packed,
+                                                                               team);
 }
 
-static size_t FN(nchw_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads, int packed) {
+static size_t FN(nchw_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads,
+                                 int packed) {
     return (FN(fills_vectors)(p) ? FN(filter_rows_workspace)
                                  : FN(pixel_rows_workspace))(kernel, p, threads, packed);
 }

@@ -1,13 +1,14 @@
-/* Driver "panel" (implicit): rows of the tile are filters where they lie (OIHW), vectors are a packed panel.
+/* Driver "panel" (implicit): rows of the tile are filters where they lie (OIHW), vectors are a
+ * packed panel.
  *
  *   for image (or all images, flattened, where maps are small), group, tile of TILE_COLUMNS columns
- *     pack the panel: K x TILE_COLUMNS                                    (B: L2, streams through L1)
- *     for block of at most TILE_ROWS filters, balanced                    (A: streams from L2 or L3,
+ *     pack the panel: K x TILE_COLUMNS                             (B: L2, streams through L1)
+ *     for block of at most TILE_ROWS filters, balanced             (A: streams from L2 or L3,
  *       micro-kernel over the whole K                                      4 bytes a row and step)
  *
- * im2col that is never stored whole, and no copy of the filter at all: deep layers on small maps, where
- * packing the filter would cost as much as the convolution. Where few tiles exist, blocks of filters are
- * tasks too; a thread keeps its panel while the tile stays the same. */
+ * im2col that is never stored whole, and no copy of the filter at all: deep layers on small maps,
+ * where packing the filter would cost as much as the convolution. Where few tiles exist, blocks of
+ * filters are tasks too; a thread keeps its panel while the tile stays the same. */
 typedef struct {
     const sc_kernel *kernel;
     const sc_problem *p;
@@ -56,7 +57,7 @@ static int FN(panel_variant)(const sc_problem *p) {
 }
 
 static int FN(panel_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w, void *packed,
-                           sc_team team) {
+                          sc_team team) {
     (void)kernel;
     (void)p;
     (void)w;
@@ -65,7 +66,8 @@ static int FN(panel_pack)(const sc_kernel *kernel, const sc_problem *p, const vo
     return 0;
 }
 
-static size_t FN(panel_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads, int packed) {
+static size_t FN(panel_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads,
+                                  int packed) {
     FN(panel_plan) f = FN(panel_plan_of)(kernel, p, threads);
     (void)packed;
     return f.table_bytes + (size_t)threads * f.thread_bytes;
@@ -76,7 +78,8 @@ static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
     const sc_problem *p = f->p;
     sc_task at = loop_task(&f->loop, task);
     T *panel = (T *)((char *)f->o->workspace + f->table_bytes + (size_t)thread * f->thread_bytes);
-    ptrdiff_t *held = (ptrdiff_t *)((char *)panel + f->panel_bytes); /* which tile the panel is, + 1 */
+    ptrdiff_t *held =
+        (ptrdiff_t *)((char *)panel + f->panel_bytes); /* which tile the panel is, + 1 */
     ptrdiff_t vector = sc_part(f->vectors, f->tiles, at.segment);
     int vectors = (int)(sc_part(f->vectors, f->tiles, at.segment + 1) - vector), pieces;
     ptrdiff_t first = vector * VL, columns = sc_min(vectors * VL, f->columns - first);
@@ -89,8 +92,8 @@ static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
     FN(tile_epilogue)(p, &t);
     pieces = cut_pieces(p, at.image, first, columns, piece);
     if (*held != 1 + task / f->loop.rows) {
-        FN(pack_panel)(p, (const T *)f->o->x + at.group * p->c_in * p->x_c, piece, pieces, vectors * VL,
-                       panel);
+        FN(pack_panel)(p, (const T *)f->o->x + at.group * p->c_in * p->x_c, piece, pieces,
+                       vectors * VL, panel);
         *held = 1 + task / f->loop.rows;
     }
     t.runs = f->o->workspace;
@@ -109,8 +112,8 @@ static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
         y += first * f->y.w;
     } else if (piece[pieces - 1].image == piece[0].image) {
         t.store = STORE_ROWS;
-        y += (piece[0].image - at.image) * f->y.image + piece[0].m * f->y.h +
-             piece[0].j * f->y.w + piece[0].lane;
+        y += (piece[0].image - at.image) * f->y.image + piece[0].m * f->y.h + piece[0].j * f->y.w +
+             piece[0].lane;
     } else {
         t.store = STORE_SCATTER;
         t.c_offsets = offsets;

@@ -2,158 +2,22 @@
  *
  *   for a group of filter blocks that shares L2          (block group)
  *     for image, output row, segment of the row          (a task)
- *       present the windows:  direct   in place, h_f runs (c_in*h_f in NCHW); at a border a padded patch
+ *       present the windows:  direct   in place, h_f runs (c_in*h_f in NCHW); at borders a patch
  *                             im2win   one strip of the segment, in L1 or L2
  *                             im2col   the matrix stored before the loop
  *       for tile of at most TILE_ROWS pixels, balanced over the row       (A: L1)
  *         for block of TILE_COLUMNS filters                               (B: streams from L2)
  *           micro-kernel over the whole K; result in registers till it is done
  *
- * NHWC stores rows, NCHW the transpose. Workspace: shared tables (and im2col's matrix), then a patch or a
- * strip a thread. */
-typedef struct {
-    const sc_kernel *kernel;
-    const sc_problem *p;
-    const sc_operands *o;
-    sc_strides y;
-    sc_loop loop;
-    ptrdiff_t k, blocks, per_group; /* per group of channels; blocks in a block group */
-    ptrdiff_t pixels, tiles;        /* of a row */
-    ptrdiff_t ring;                 /* NCHW direct: rows staged at a time */
-    sc_span interior;
-    ptrdiff_t columns, pitch;       /* of the widest strip; of a border patch */
-    ptrdiff_t chunks;               /* of the runs */
-    size_t table_bytes, matrix_bytes;
-    ptrdiff_t rows;                 /* output rows of a task */
-    ptrdiff_t planes;               /* NCHW: pixels of a filter in the thread's block of the result */
-    size_t planes_at, packed_at, thread_bytes; /* a thread's part: sc_own, table, strip, planes, filters */
-    sc_table table, patch;
-} FN(pixel_plan);
-
-static FN(pixel_plan) FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_problem *p, int threads,
-                                          int packed) {
-    FN(pixel_plan) f;
-    size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)), block, strip = 0;
-    ptrdiff_t widest, others;
-    memset(&f, 0, sizeof f);
-    f.kernel = kernel;
-    f.p = p;
-    f.y = sc_result_strides(p);
-    f.k = p->c_in * p->h_f * p->w_f;
-    f.blocks = sc_ceil_div(p->c_out, TILE_COLUMNS);
-    f.per_group = blocks_in_l2((size_t)(f.k * TILE_COLUMNS) * sizeof(T), f.blocks);
-    f.interior = sc_interior_columns(p);
-    f.loop.block_groups = sc_ceil_div(f.blocks, f.per_group);
-    f.loop.groups = p->groups;
-    f.loop.images = p->images;
-    f.loop.rows = p->h_out;
-    f.pixels = p->w_out;
-    if (kernel->algorithm == SC_IM2COL) {
-        f.pixels = p->h_out * p->w_out;
-        f.loop.rows = 1;
-        f.matrix_bytes = sc_lines((size_t)(p->images * f.pixels * f.k * p->groups) * sizeof(T));
-    }
-    f.tiles = sc_ceil_div(f.pixels, TILE_ROWS);
-    others = f.loop.block_groups * f.loop.groups * f.loop.images * f.loop.rows;
-    block = (size_t)(f.k * TILE_COLUMNS) * sizeof(T);
-    f.loop.segments = row_segments(f.tiles, others, threads,
-                                   (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w) * sizeof(T), block);
-    if (p->layout == SC_NCHW) { /* a segment of the result waits in L2 */
-        size_t tile = (size_t)(f.per_group * TILE_COLUMNS * TILE_ROWS) * sizeof(T);
-        ptrdiff_t fit = sc_max(1, (ptrdiff_t)(sc_cache_bytes(2) / 4 / tile));
-        f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(f.tiles, fit));
-    }
-    if (kernel->algorithm == SC_DIRECT && sc_is_staged(p)) f.ring = (p->h_f - 1) * p->dilation_h + 1;
-    if (kernel->algorithm == SC_IM2WIN || f.ring) {
-        ptrdiff_t held = f.ring ? f.ring : p->h_f, column_bytes = held * p->c_in * p->stride_w * TILE_ROWS * (ptrdiff_t)sizeof(T);
-        ptrdiff_t fit = sc_max(1, (ptrdiff_t)sc_cache_bytes(2) / 4 / column_bytes); /* tiles */
-        f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(f.tiles, fit));
-        widest = sc_min(f.pixels, sc_ceil_div(f.tiles, f.loop.segments) * TILE_ROWS);
-        f.columns = (widest - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
-        strip = sc_lines((size_t)(f.columns * held * p->c_in) * sizeof(T)) +
-                sc_lines((size_t)f.ring * sizeof(ptrdiff_t));
-    }
-    f.chunks = p->layout == SC_NHWC ? (ptrdiff_t)(block / (sc_cache_bytes(2) * 3 / 4)) + 1 : 1;
-    f.table_bytes = room;
-    if (kernel->algorithm == SC_DIRECT && !f.ring && (p->h_p > p->h_in || p->w_p > p->w_in)) {
-        widest = sc_min(f.pixels, TILE_ROWS);
-        f.pitch = (widest - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
-        f.table_bytes = 2 * room;
-        strip = sc_lines((size_t)(f.pitch * p->h_f * p->c_in) * sizeof(T));
-    }
-    f.rows = 1;
-    f.planes_at = f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
-    if (p->layout == SC_NCHW) {
-        f.planes = sc_min(f.pixels, sc_ceil_div(f.tiles, f.loop.segments) * TILE_ROWS);
-        f.rows = FN(rows_of_planes)(f.loop.rows, f.loop.segments, others / f.loop.rows, threads,
-                                    f.per_group * TILE_COLUMNS, f.planes);
-        f.planes *= f.rows;
-        f.loop.rows = sc_ceil_div(f.loop.rows, f.rows);
-        f.packed_at += sc_lines((size_t)(f.planes * f.per_group * TILE_COLUMNS) * sizeof(T));
-    }
-    f.thread_bytes = f.packed_at + (packed ? 0 : sc_lines(block * (size_t)f.per_group));
-    return f;
-}
-
-static ptrdiff_t FN(pixel_rows_filter_size)(const sc_kernel *kernel, const sc_problem *p) {
-    ptrdiff_t vectors = sc_ceil_div(p->c_out, VL);
-    (void)kernel;
-    return p->groups * p->c_in * p->h_f * p->w_f * vectors * VL;
-}
-
-static int FN(pixel_rows_variant)(const sc_problem *p) { return sc_is_staged(p); }
-
-static size_t FN(pixel_rows_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads,
-                                       int packed) {
-    FN(pixel_plan) f = FN(pixel_rows_plan)(kernel, p, threads, packed);
-    return f.table_bytes + f.matrix_bytes + (size_t)threads * f.thread_bytes;
-}
-
-/* filters of block b: TILE_COLUMNS of them, in one vector where the last ones fit in one */
-static ptrdiff_t FN(block_width)(const sc_problem *p, ptrdiff_t b) {
-    return p->c_out - b * TILE_COLUMNS > VL ? TILE_COLUMNS : VL;
-}
-
-/* blocks [b, last) of a group, one after the other */
-static void FN(pack_blocks)(const sc_kernel *kernel, const sc_problem *p, const T *w, ptrdiff_t group,
-                            ptrdiff_t b, ptrdiff_t last, T *to) {
-    for (; b < last; b++) {
-        ptrdiff_t first = b * TILE_COLUMNS;
-        FN(pack_filters)(p, filter_order_of(kernel, p, sc_is_staged(p)), w + (group * p->c_out + first) * p->w_o,
-                         FN(block_width)(p, b), sc_min(TILE_COLUMNS, p->c_out - first), to);
-        to += p->c_in * p->h_f * p->w_f * TILE_COLUMNS;
-    }
-}
-
-typedef struct {
-    const sc_kernel *kernel;
-    const sc_problem *p;
-    const T *w;
-    T *packed;
-} FN(packing);
-
-static void FN(pixel_rows_pack_group)(void *context, ptrdiff_t group, int thread) {
-    const FN(packing) *c = context;
-    ptrdiff_t filters = sc_ceil_div(c->p->c_out, VL) * VL;
-    (void)thread;
-    FN(pack_blocks)(c->kernel, c->p, c->w, group, 0, sc_ceil_div(c->p->c_out, TILE_COLUMNS),
-                    c->packed + group * c->p->c_in * c->p->h_f * c->p->w_f * filters);
-}
-
-static int FN(pixel_rows_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w, void *packed,
-                               sc_team team) {
-    FN(packing) c = {kernel, p, w, packed};
-    sc_parallel(p->groups, team, FN(pixel_rows_pack_group), &c);
-    return FN(all_finite)(packed, FN(pixel_rows_filter_size)(kernel, p));
-}
-
-/* Consecutive tiles whose windows lie at a fixed distance in one place: rows of `table` from `a` on,
- * pixel j at a + (j - j0)*a_row. */
+ * NHWC stores rows, NCHW the transpose. Workspace: shared tables (and im2col's matrix), then a
+ * patch or a strip a thread. */
+/* Consecutive tiles whose windows lie at a fixed distance in one place: rows of `table` from `a`
+ * on, pixel j at a + (j - j0)*a_row. */
 typedef struct {
     const T *a;
     ptrdiff_t a_row, j0, tile, last;
     const sc_table *table;
-    ptrdiff_t ahead;  /* elements from these windows to the next row's */
+    ptrdiff_t ahead; /* elements from these windows to the next row's */
 } FN(tiles);
 
 /* Tiles [tile, last) of one output row, and where their filters and images are. */
@@ -173,8 +37,8 @@ static ptrdiff_t FN(tile_at)(const FN(pixel_plan) *f, ptrdiff_t tile) {
 }
 
 /* Blocks [b, last) over one tile of `rows` pixels, output column j on */
-static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(tile) *t, ptrdiff_t rows,
-                           ptrdiff_t j, ptrdiff_t b, ptrdiff_t last) {
+static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(tile) *t,
+                           ptrdiff_t rows, ptrdiff_t j, ptrdiff_t b, ptrdiff_t last) {
     const sc_problem *p = f->p;
     ptrdiff_t first = b * TILE_COLUMNS, end = sc_min(last * TILE_COLUMNS, p->c_out);
     ptrdiff_t channel = g->at.group * p->c_out + first;
@@ -195,8 +59,8 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
     FN(rows_kernels)[rows - 1][t->columns[1] > 0](t);
 }
 
-/* All blocks of the task's block group over a range of tiles. Where a block does not fit in L2, the runs are
- * taken in chunks that do, and the sums wait in the result. */
+/* All blocks of the task's block group over a range of tiles. Where a block does not fit in L2,
+ * the runs are taken in chunks that do, and the sums wait in the result. */
 static void FN(pixel_tiles)(const FN(pixel_plan) *f, const FN(segment) *g, FN(tile) *t,
                             const FN(tiles) *s) {
     ptrdiff_t b = g->at.block_group * f->per_group, end = sc_min(f->blocks, b + f->per_group);
@@ -210,7 +74,8 @@ static void FN(pixel_tiles)(const FN(pixel_plan) *f, const FN(segment) *g, FN(ti
         for (ptrdiff_t chunk = 0; chunk < chunks; chunk++) {
             ptrdiff_t run = chunk ? sc_part(s->table->count, chunks, chunk) : 0, j = s->j0, next;
             t->runs = s->table->runs + run;
-            t->count = chunks > 1 ? sc_part(s->table->count, chunks, chunk + 1) - run : s->table->count;
+            t->count =
+                chunks > 1 ? sc_part(s->table->count, chunks, chunk + 1) - run : s->table->count;
             t->accumulate = chunk > 0;
             t->partial = chunk < chunks - 1;
             for (ptrdiff_t n = s->tile; n < s->last; n++, j = next) {
@@ -239,13 +104,16 @@ static void FN(strip_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(
     FN(pixel_tiles)(f, s, t, &all);
 }
 
-/* direct, NCHW: the rows of the window are staged channels last, each once while the rows that follow need it */
+/* direct, NCHW: the rows of the window are staged channels last, each once while the rows that
+ * follow need it */
 static void FN(ring_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(tile) *t) {
     const sc_problem *p = f->p;
-    ptrdiff_t first = FN(tile_at)(f, s->tile), end = FN(tile_at)(f, s->last), row = f->columns * p->c_in;
+    ptrdiff_t first = FN(tile_at)(f, s->tile), end = FN(tile_at)(f, s->last),
+              row = f->columns * p->c_in;
     ptrdiff_t columns = (end - 1 - first) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
     ptrdiff_t *held = (ptrdiff_t *)(s->own + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)));
-    ptrdiff_t key = ((s->at.image * p->groups + s->at.group) * f->loop.segments + s->at.segment) * p->h_p + 1;
+    ptrdiff_t key =
+        ((s->at.image * p->groups + s->at.group) * f->loop.segments + s->at.segment) * p->h_p + 1;
     T *ring = (T *)((char *)held + sc_lines((size_t)f->ring * sizeof(ptrdiff_t)));
     sc_place place = {1, row, p->c_in, 1, s->finite, s->at.row, f->ring};
     sc_table table = sc_window_table(p, &place, (sc_run *)s->own);
@@ -265,12 +133,18 @@ static void FN(matrix_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN
     const T *matrix = (const T *)((const char *)f->o->workspace + f->table_bytes);
     ptrdiff_t width = f->k * f->p->groups, first = FN(tile_at)(f, s->tile);
     FN(tiles) all = {matrix + (s->at.image * f->pixels + first) * width + s->at.group * f->p->c_in,
-                     width, first, s->tile, s->last, &f->table, 0};
+                     width,
+                     first,
+                     s->tile,
+                     s->last,
+                     &f->table,
+                     0};
     FN(pixel_tiles)(f, s, t, &all);
 }
 
-/* direct: windows in place. Rows above and below the image are left out where the filter is finite, or
- * taken from where the padding mode says; tiles at a side border are copied, padded, to a patch. */
+/* direct: windows in place. Rows above and below the image are left out where the filter is
+ * finite, or taken from where the padding mode says; tiles at a side border are copied, padded, to
+ * a patch. */
 static void FN(direct_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(tile) *t) {
     const sc_problem *p = f->p;
     ptrdiff_t row = (s->at.row * p->stride_h - p->top) * p->x_h;
@@ -280,7 +154,8 @@ static void FN(direct_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN
     if (!sc_row_is_interior(p, s->at.row)) {
         sc_place place = {p->x_c, p->x_h, p->x_w, 1, 1, s->at.row, 0};
         for (ptrdiff_t u = 0; u < p->h_f && !s->finite; u++)
-            in_place &= sc_source_row(p, s->at.row, u) >= 0; /* 0 * Inf is NaN: multiply the zeros */
+            in_place &=
+                sc_source_row(p, s->at.row, u) >= 0; /* 0 * Inf is NaN: multiply the zeros */
         if (in_place) table = sc_window_table(p, &place, (sc_run *)s->own);
         row = 0;
     }
@@ -299,14 +174,16 @@ static void FN(direct_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN
             some.ahead = p->layout == SC_NHWC ? p->stride_h * p->x_h : 0;
         } else {
             next = tile + 1;
-            columns = (FN(tile_at)(f, next) - j - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
+            columns =
+                (FN(tile_at)(f, next) - j - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
             FN(border_patch)(p, s->x, s->at.row, j * p->stride_w, columns, f->pitch, patch);
         }
         FN(pixel_tiles)(f, s, t, &some);
     }
 }
 
-/* The filters of the task's block group: packed before the call, or by this thread, once while it stays */
+/* The filters of the task's block group: packed before the call, or by this thread, once while it
+ * stays */
 static void FN(take_filters)(const FN(pixel_plan) *f, FN(segment) *s, char *part) {
     const sc_problem *p = f->p;
     sc_own *own = (sc_own *)part;
@@ -322,9 +199,9 @@ static void FN(take_filters)(const FN(pixel_plan) *f, FN(segment) *s, char *part
     }
     if (own->held != key) {
         FN(pack_blocks)(f->kernel, p, f->o->w, s->at.group, b, last, packed);
-        own->finite = p->h_p == p->h_in ||
-                      FN(all_finite)(packed, f->k * ((last - 1 - b) * TILE_COLUMNS +
-                                                     FN(block_width)(p, last - 1)));
+        own->finite =
+            p->h_p == p->h_in || FN(all_finite)(packed, f->k * ((last - 1 - b) * TILE_COLUMNS +
+                                                                FN(block_width)(p, last - 1)));
         own->held = key;
     }
     s->filters = packed;
@@ -343,7 +220,8 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     s.tile = sc_part(f->tiles, f->loop.segments, s.at.segment);
     s.last = sc_part(f->tiles, f->loop.segments, s.at.segment + 1);
     s.x = (const T *)f->o->x + s.at.image * p->x_image + s.at.group * p->c_in * p->x_c;
-    part = (char *)f->o->workspace + f->table_bytes + f->matrix_bytes + (size_t)thread * f->thread_bytes;
+    part = (char *)f->o->workspace + f->table_bytes + f->matrix_bytes +
+           (size_t)thread * f->thread_bytes;
     FN(take_filters)(f, &s, part);
     memset(&t, 0, sizeof t);
     FN(tile_epilogue)(p, &t);
@@ -374,8 +252,8 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
         else FN(direct_segment)(f, &s, &t);
     }
     if (p->layout == SC_NCHW)
-        FN(put_planes)((T *)(part + f->planes_at), f->planes, y, f->y.c, filters, pixels * (last_row - row),
-                       t.stream);
+        FN(put_planes)((T *)(part + f->planes_at), f->planes, y, f->y.c, filters,
+                       pixels * (last_row - row), t.stream);
     if (t.stream) v_stream_end();
 }
 
@@ -383,7 +261,8 @@ static void FN(pixel_rows_matrix)(void *context, ptrdiff_t task, int thread) {
     const FN(pixel_plan) *f = context;
     const sc_problem *p = f->p;
     ptrdiff_t image = task / p->h_out, m = task % p->h_out, width = f->k * p->groups;
-    T *to = (T *)((char *)f->o->workspace + f->table_bytes) + (image * f->pixels + m * p->w_out) * width;
+    T *to = (T *)((char *)f->o->workspace + f->table_bytes) +
+            (image * f->pixels + m * p->w_out) * width;
     const T *x = (const T *)f->o->x + image * p->x_image;
     (void)thread;
     for (ptrdiff_t j = 0; j < p->w_out; j++, to += width)

@@ -41,7 +41,7 @@ size_t sc_cache_bytes(int level) {
     static const size_t sane[] = {0, 32u << 10, 512u << 10, 4u << 20};
     long told = -1;
 #ifdef _SC_LEVEL1_DCACHE_SIZE
-    told = sysconf(level == 1 ? _SC_LEVEL1_DCACHE_SIZE
+    told = sysconf(level == 1   ? _SC_LEVEL1_DCACHE_SIZE
                    : level == 2 ? _SC_LEVEL2_CACHE_SIZE
                                 : _SC_LEVEL3_CACHE_SIZE);
 #endif

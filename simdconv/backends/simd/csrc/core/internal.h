@@ -68,30 +68,34 @@ ptrdiff_t sc_source_row(const sc_problem *, ptrdiff_t m, ptrdiff_t u);
 /* 1x1, stride 1, unpadded: rows (and in NHWC images) that follow one another are one long row */
 sc_problem sc_merged(const sc_problem *);
 
-/* NCHW, direct: are input rows staged channels last? Where there is padding, or runs would be short. */
+/* NCHW, direct: are input rows staged channels last? Where there is padding, or runs would be
+ * short. */
 int sc_is_staged(const sc_problem *);
 
 /* Tables of runs of the in-place window (problem.c); `room` entries suffice for sc_table_room. */
 typedef struct {
     ptrdiff_t x_c, x_h, x_w; /* strides of what the runs point into */
     int channels_last;
-    int row_map;             /* take source rows of output row m from the map, leave out zero rows */
+    int row_map; /* take source rows of output row m from the map, leave out zero rows */
     ptrdiff_t m;
-    ptrdiff_t ring;          /* not 0: padded row r lies at row r % ring */
+    ptrdiff_t ring; /* not 0: padded row r lies at row r % ring */
 } sc_place;
 ptrdiff_t sc_table_room(const sc_problem *);
 sc_table sc_window_table(const sc_problem *, const sc_place *, sc_run *room);
-sc_table sc_strip_table(const sc_problem *, int channels_last, ptrdiff_t strip_columns, sc_run *room);
+sc_table sc_strip_table(const sc_problem *, int channels_last, ptrdiff_t strip_columns,
+                        sc_run *room);
 
 /* tables of kernels that the ISA units export, SC_N_DTYPES x rows of kernels.def each */
 #define SC_KERNEL(algorithm, ALGORITHM, layout, LAYOUT, driver) +1
-enum { SC_N_RECIPES = 0
+enum {
+    SC_N_RECIPES = 0
 #include "../kernels.def"
 };
 #undef SC_KERNEL
 typedef struct {
     sc_kernel kernels[SC_N_DTYPES * SC_N_RECIPES];
-    double (*peak_flops)(sc_dtype, ptrdiff_t iterations); /* runs FMAs in registers, returns their flops */
+    double (*peak_flops)(sc_dtype,
+                         ptrdiff_t iterations); /* runs FMAs in registers, returns their flops */
 } sc_unit;
 #define SC_ISA(name, condition) extern const sc_unit sc_unit_##name;
 #include "../isas.def"

@@ -1,7 +1,8 @@
-/* The only parallel loop. OpenMP hands tasks out one by one; each writes its own part of the result, and
- * what a task computes does not depend on who computes it, so neither do the bits.
- * A child of fork() inherits OpenMP's state without its threads and would wait for them for ever:
- * there the loop runs in one thread. Every thread leaves its floating-point control word as it was. */
+/* The only parallel loop. OpenMP hands tasks out one by one; each writes its own part of the
+ * result, and what a task computes does not depend on who computes it, so neither do the bits. A
+ * child of fork() inherits OpenMP's state without its threads and would wait for them for ever:
+ * there the loop runs in one thread. Every thread leaves its floating-point control word as it
+ * was. */
 #include "internal.h"
 
 static void run(sc_team team, sc_body body, void *context, ptrdiff_t task, int thread) {
@@ -24,7 +25,9 @@ enum { CHUNKS_A_THREAD = 8 };
 
 static int forked;
 static void mark_child(void) { forked = 1; }
-__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, mark_child); }
+__attribute__((constructor)) static void watch_fork(void) {
+    pthread_atfork(NULL, NULL, mark_child);
+}
 
 /* More threads than this only cost; where the system refuses them, OpenMP ends the process. */
 int sc_most_threads(void) { return (int)sc_max(16, 4 * omp_get_num_procs()); }

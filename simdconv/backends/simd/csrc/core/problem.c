@@ -109,8 +109,10 @@ sc_table sc_window_table(const sc_problem *p, const sc_place *at, sc_run *room) 
     return table;
 }
 
-/* Channels last: k = (v, u, c). Else k = (c, v, u). A strip holds h_f rows of every padded column. */
-sc_table sc_strip_table(const sc_problem *p, int channels_last, ptrdiff_t strip_columns, sc_run *room) {
+/* Channels last: k = (v, u, c). Else k = (c, v, u). A strip holds h_f rows of every padded column.
+ */
+sc_table sc_strip_table(const sc_problem *p, int channels_last, ptrdiff_t strip_columns,
+                        sc_run *room) {
     sc_table table = {room, 0, p->h_f};
     ptrdiff_t outer = p->c_in, splits = p->w_f, column;
     if (channels_last) {

@@ -70,7 +70,8 @@ size_t sc_conv_workspace(const sc_kernel *kernel, const sc_problem *p, int threa
     return kernel->workspace(kernel, &q, sc_threads_for(p, threads), packed);
 }
 
-int sc_pack(const sc_kernel *kernel, const sc_problem *p, const void *w, void *packed, sc_team team) {
+int sc_pack(const sc_kernel *kernel, const sc_problem *p, const void *w, void *packed,
+            sc_team team) {
     team.threads = sc_threads_for(p, team.threads);
     return kernel->pack_filter(kernel, p, w, packed, team);
 }

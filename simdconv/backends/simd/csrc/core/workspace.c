@@ -1,9 +1,9 @@
 /* The only allocator: aligned blocks for workspaces and for results.
  *
- * Large blocks come from the system in whole huge pages. The last few that were given back are kept for the
- * next call, because the system clears what it hands out, which costs more than many a convolution; what
- * is kept is marked free, so the system takes it back when it needs memory (MADV_FREE).
- * A block carries its size in a line before it. */
+ * Large blocks come from the system in whole huge pages. The last few that were given back are
+ * kept for the next call, because the system clears what it hands out, which costs more than many
+ * a convolution; what is kept is marked free, so the system takes it back when it needs memory
+ * (MADV_FREE). A block carries its size in a line before it. */
 #include "internal.h"
 
 #include <pthread.h>
@@ -11,7 +11,8 @@
 #include <sys/mman.h>
 
 enum { LINE = 128, KEPT_BLOCKS = 4 };
-static const size_t huge_page = (size_t)2 << 20, large = (size_t)1 << 20, most_kept = (size_t)512 << 20;
+static const size_t huge_page = (size_t)2 << 20, large = (size_t)1 << 20,
+                    most_kept = (size_t)512 << 20;
 
 typedef struct {
     size_t bytes; /* mapped, with this line; 0: from the C library */
@@ -26,7 +27,9 @@ size_t sc_last_allocation(void) { return last_allocation; }
 /* A child of fork() must find the lock free, whoever held it in the parent */
 static void hold(void) { pthread_mutex_lock(&lock); }
 static void release(void) { pthread_mutex_unlock(&lock); }
-__attribute__((constructor)) static void watch_fork(void) { pthread_atfork(hold, release, release); }
+__attribute__((constructor)) static void watch_fork(void) {
+    pthread_atfork(hold, release, release);
+}
 
 static size_t rounded(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -46,7 +49,8 @@ static header *take_kept(size_t bytes) {
 
 static header *map(size_t bytes) {
     size_t slack = bytes >= huge_page ? huge_page : 0;
-    char *start = mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *start =
+        mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char *aligned;
     if (start == MAP_FAILED) return NULL;
     aligned = slack ? (char *)rounded((size_t)start, huge_page) : start;

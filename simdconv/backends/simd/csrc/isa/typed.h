@@ -18,6 +18,7 @@
 #include "../algo/call.h"
 #include "../algo/planes.h"
 
+#include "../algo/pixel_plan.h"
 #include "../algo/pixel_rows.h"
 
 #include "../algo/filter_rows.h"

@@ -1,5 +1,5 @@
-/* One ISA unit: everything typed, once for float32 and once for float64, and the one symbol it exports.
- * The including file has set SC_UNIT (the ISA's name) and included its vector header. */
+/* One ISA unit: everything typed, once for float32 and once for float64, and the one symbol it
+ * exports. The including file has set SC_UNIT (the ISA's name) and included its vector header. */
 #include <stdint.h>
 #include <string.h>
 

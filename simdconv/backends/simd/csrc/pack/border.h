@@ -9,6 +9,7 @@ static void FN(border_patch)(const sc_problem *p, const T *x, ptrdiff_t m, ptrdi
         for (ptrdiff_t u = 0; u < p->h_f; u++, to += pitch * inner) {
             ptrdiff_t row = sc_source_row(p, m, u);
             for (ptrdiff_t k = 0; k < columns; k++)
-                FN(copy_or_zero)(to + k * inner, FN(source)(p, x + c * p->x_c, row, first + k), inner);
+                FN(copy_or_zero)(to + k * inner, FN(source)(p, x + c * p->x_c, row, first + k),
+                                 inner);
         }
 }

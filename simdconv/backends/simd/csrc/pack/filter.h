@@ -1,10 +1,11 @@
-/* Filters into blocks: packed[k*width + j] holds filter j of the block at step k, zeros past the last.
+/* Filters into blocks: packed[k*width + j] holds filter j of the block at step k, zeros past the
+ * last.
  *
- * The order of k is the order in which a recipe's runs present their window (filter_order): (u, v, c)
- * and (v, u, c) in NHWC and in NCHW staged channels last, (c, u, v) and (c, v, u) elsewhere, in place and in a
- * strip respectively.
- * A filter whose elements are contiguous (OIHW or OHWI) is read in its own order, four elements of sixteen
- * filters at a time, transposed in registers: whole cache lines are written, none is visited twice. */
+ * The order of k is the order in which a recipe's runs present their window (filter_order): (u, v,
+ * c) and (v, u, c) in NHWC and in NCHW staged channels last, (c, u, v) and (c, v, u) elsewhere, in
+ * place and in a strip respectively. A filter whose elements are contiguous (OIHW or OHWI) is read
+ * in its own order, four elements of sixteen filters at a time, transposed in registers: whole
+ * cache lines are written, none is visited twice. */
 #ifndef SC_FILTER_ORDER
 #define SC_FILTER_ORDER
 typedef struct {

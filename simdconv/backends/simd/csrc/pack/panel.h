@@ -2,14 +2,15 @@
  *
  *   panel[(c, u, v)][column]      width = whole vectors; columns past the last are zero
  *
- * A column is one image of one output pixel. Columns of one output row make a piece; a tile may hold
- * several pieces, because it runs across row ends (and image ends), so there are no width tails. */
+ * A column is one image of one output pixel. Columns of one output row make a piece; a tile may
+ * hold several pieces, because it runs across row ends (and image ends), so there are no width
+ * tails. */
 #ifndef SC_PIECE
 #define SC_PIECE
 typedef struct {
-    ptrdiff_t start, columns;  /* in the panel */
-    ptrdiff_t image, m, j;     /* first output pixel */
-    ptrdiff_t lane;            /* first image of the first pixel (inner > 1) */
+    ptrdiff_t start, columns; /* in the panel */
+    ptrdiff_t image, m, j;    /* first output pixel */
+    ptrdiff_t lane;           /* first image of the first pixel (inner > 1) */
 } sc_piece;
 
 /* Cuts columns [first, first + columns) of the flattened (image, m, j, lane) into pieces */
@@ -59,8 +60,8 @@ static void FN(panel_piece)(const sc_problem *p, const sc_piece *piece, const T 
 }
 
 /* NHWC: channels are contiguous in the source and apart in the panel */
-static void FN(panel_channels)(const sc_problem *p, const sc_piece *piece, const T *x, ptrdiff_t width,
-                               T *panel) {
+static void FN(panel_channels)(const sc_problem *p, const sc_piece *piece, const T *x,
+                               ptrdiff_t width, T *panel) {
     ptrdiff_t window = p->h_f * p->w_f;
     for (ptrdiff_t i = 0; i < piece->columns; i++)
         for (ptrdiff_t u = 0; u < p->h_f; u++) {
@@ -69,8 +70,7 @@ static void FN(panel_channels)(const sc_problem *p, const sc_piece *piece, const
                 const T *from = FN(source)(p, x + piece->image * p->x_image, row,
                                            (piece->j + i) * p->stride_w + v * p->dilation_w);
                 T *to = panel + (u * p->w_f + v) * width + piece->start + i;
-                for (ptrdiff_t c = 0; c < p->c_in; c++)
-                    to[c * window * width] = from ? from[c] : 0;
+                for (ptrdiff_t c = 0; c < p->c_in; c++) to[c * window * width] = from ? from[c] : 0;
             }
         }
 }
@@ -87,8 +87,8 @@ static void FN(pack_panel)(const sc_problem *p, const T *x, const sc_piece *piec
             for (int i = 0; i < count; i++) {
                 const sc_piece *piece = &pieces[i];
                 ptrdiff_t row = sc_source_row(p, piece->m, u);
-                const T *from = row < 0 ? NULL
-                                        : x + piece->image * p->x_image + c * p->x_c + row * p->x_h;
+                const T *from =
+                    row < 0 ? NULL : x + piece->image * p->x_image + c * p->x_c + row * p->x_h;
                 for (ptrdiff_t v = 0; v < p->w_f; v++)
                     FN(panel_piece)(p, piece, from, v, rows + v * width + piece->start);
             }

@@ -26,7 +26,8 @@ static void FN(window_row)(const sc_problem *p, const T *x, ptrdiff_t m, ptrdiff
     for (ptrdiff_t u = 0; u < p->h_f; u++) {
         ptrdiff_t row = sc_source_row(p, m, u);
         for (ptrdiff_t v = 0; v < p->w_f; v++, to += channels)
-            FN(copy_or_zero)(to, FN(source)(p, x, row, j * p->stride_w + v * p->dilation_w), channels);
+            FN(copy_or_zero)(to, FN(source)(p, x, row, j * p->stride_w + v * p->dilation_w),
+                             channels);
     }
 }
 

@@ -1,15 +1,17 @@
-/* One row of an NCHW image, channels last, with its padding: to[k*distance + c] is channel c of padded column
- * first + k. Rows staged like this are read by the rows kernel as if the image were NHWC: runs of
- * w_f*c_in instead of c_in runs of w_f, and no border left to care for.
- * What the next output row will stage is asked for meanwhile: planes are too far apart for the hardware to see.
- * `x` is the first channel of the group; row < 0: zeros. */
-static void FN(stage_inside)(const sc_problem *p, const T *x, ptrdiff_t columns, ptrdiff_t distance, T *to) {
+/* One row of an NCHW image, channels last, with its padding: to[k*distance + c] is channel c of
+ * padded column first + k. Rows staged like this are read by the rows kernel as if the image were
+ * NHWC: runs of w_f*c_in instead of c_in runs of w_f, and no border left to care for. What the
+ * next output row will stage is asked for meanwhile: planes are too far apart for the hardware to
+ * see. `x` is the first channel of the group; row < 0: zeros. */
+static void FN(stage_inside)(const sc_problem *p, const T *x, ptrdiff_t columns, ptrdiff_t distance,
+                             T *to) {
     enum { B = 16 / sizeof(T), CHUNK = 16 };
     ptrdiff_t c = 0;
     if (p->x_w == 1)
         for (; c + B <= p->c_in; c += B) {
             const T *from = x + c * p->x_c;
-            for (int n = 0; n < B; n++) __builtin_prefetch(from + n * p->x_c + p->stride_h * p->x_h);
+            for (int n = 0; n < B; n++)
+                __builtin_prefetch(from + n * p->x_c + p->stride_h * p->x_h);
             ptrdiff_t k = 0;
             for (; k + B <= columns; k += B) {
                 FN(block) r[B], s[B];
@@ -38,6 +40,6 @@ static void FN(stage_row)(const sc_problem *p, const T *x, ptrdiff_t row, ptrdif
         for (ptrdiff_t c = 0; c < p->c_in; c++) to[k * distance + c] = from ? from[c * p->x_c] : 0;
     }
     for (ptrdiff_t k = before; k < inside; k += CHUNK)
-        FN(stage_inside)(p, x + row * p->x_h + (first + k - p->left) * p->x_w, sc_min(CHUNK, inside - k),
-                         distance, to + k * distance);
+        FN(stage_inside)(p, x + row * p->x_h + (first + k - p->left) * p->x_w,
+                         sc_min(CHUNK, inside - k), distance, to + k * distance);
 }

@@ -1,11 +1,12 @@
-/* im2win's strip of output row m: each padded column's h_f rows one below the other, columns in order,
- * so that the window of output column j is the run that starts at j*stride_w*h_f (arXiv 2306.14320):
+/* im2win's strip of output row m: each padded column's h_f rows one below the other, columns in
+ * order, so that the window of output column j is the run that starts at j*stride_w*h_f (arXiv
+ * 2306.14320):
  *
  *   NHWC       strip[k*h_f + u][c]
- *   elsewhere  strip[c][k*h_f + u][inner]       padded row m*stride_h + u*dilation_h, column first + k;
+ *   elsewhere  strip[c][k*h_f + u][inner]     padded row m*stride_h + u*dilation_h, column first + k;
  * planes are `pitch` columns apart. */
-static void FN(strip)(const sc_problem *p, const T *x, ptrdiff_t m, ptrdiff_t first, ptrdiff_t columns,
-                      ptrdiff_t pitch, T *to) {
+static void FN(strip)(const sc_problem *p, const T *x, ptrdiff_t m, ptrdiff_t first,
+                      ptrdiff_t columns, ptrdiff_t pitch, T *to) {
     ptrdiff_t planes = p->layout == SC_NHWC ? 1 : p->c_in;
     ptrdiff_t inner = p->layout == SC_NHWC ? p->c_in : p->inner;
     ptrdiff_t before = sc_min(sc_max(p->left - first, 0), columns);

@@ -56,8 +56,10 @@ VFN vec_f64 v_clip_f64(vec_f64 x, vec_f64 lo, vec_f64 hi) {
     return _mm256_min_pd(hi, _mm256_max_pd(lo, x));
 }
 VFN vec_f32 v_leaky_f32(vec_f32 x, vec_f32 slope) {
-    return _mm256_blendv_ps(x, _mm256_mul_ps(x, slope), _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_LT_OQ));
+    return _mm256_blendv_ps(x, _mm256_mul_ps(x, slope),
+                            _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_LT_OQ));
 }
 VFN vec_f64 v_leaky_f64(vec_f64 x, vec_f64 slope) {
-    return _mm256_blendv_pd(x, _mm256_mul_pd(x, slope), _mm256_cmp_pd(x, _mm256_setzero_pd(), _CMP_LT_OQ));
+    return _mm256_blendv_pd(x, _mm256_mul_pd(x, slope),
+                            _mm256_cmp_pd(x, _mm256_setzero_pd(), _CMP_LT_OQ));
 }

@@ -1,5 +1,6 @@
-/* The floor: vectors of 16 bytes in the compiler's own vector extension, so that any processor has it
- * (SSE2 on x86-64). A multiply and an add, each rounded: no FMA is assumed. 16 registers are assumed. */
+/* The floor: vectors of 16 bytes in the compiler's own vector extension, so that any processor has
+ * it (SSE2 on x86-64). A multiply and an add, each rounded: no FMA is assumed. 16 registers are
+ * assumed. */
 #include <stddef.h>
 #include <string.h>
 
@@ -44,7 +45,8 @@ typedef ptrdiff_t mask_f64;
     VFN vec_##t v_fma_##t(vec_##t a, vec_##t b, vec_##t c) { return a * b + c; }                   \
     VFN vec_##t v_add_##t(vec_##t a, vec_##t b) { return a + b; }                                  \
     VFN vec_##t v_clip_##t(vec_##t x, vec_##t lo, vec_##t hi) {                                    \
-        for (int i = 0; i < (lanes); i++) x[i] = x[i] < lo[i] ? lo[i] : x[i] > hi[i] ? hi[i] : x[i]; \
+        for (int i = 0; i < (lanes); i++)                                                          \
+            x[i] = x[i] < lo[i] ? lo[i] : x[i] > hi[i] ? hi[i] : x[i];                             \
         return x;                                                                                  \
     }                                                                                              \
     VFN vec_##t v_leaky_##t(vec_##t x, vec_##t slope) {                                            \

@@ -1,4 +1,5 @@
-/* NEON (AArch64): 32 registers of 4 floats or 2 doubles; no masked access, tails go element by element. */
+/* NEON (AArch64): 32 registers of 4 floats or 2 doubles; no masked access, tails go element by
+ * element. */
 #include <arm_neon.h>
 #include <stddef.h>
 
@@ -66,8 +67,12 @@ VFN vec_f64 v_fma_f64(vec_f64 a, vec_f64 b, vec_f64 c) { return vfmaq_f64(c, a, 
 VFN vec_f32 v_add_f32(vec_f32 a, vec_f32 b) { return vaddq_f32(a, b); }
 VFN vec_f64 v_add_f64(vec_f64 a, vec_f64 b) { return vaddq_f64(a, b); }
 /* vmax and vmin return NaN when either operand is */
-VFN vec_f32 v_clip_f32(vec_f32 x, vec_f32 lo, vec_f32 hi) { return vminq_f32(vmaxq_f32(x, lo), hi); }
-VFN vec_f64 v_clip_f64(vec_f64 x, vec_f64 lo, vec_f64 hi) { return vminq_f64(vmaxq_f64(x, lo), hi); }
+VFN vec_f32 v_clip_f32(vec_f32 x, vec_f32 lo, vec_f32 hi) {
+    return vminq_f32(vmaxq_f32(x, lo), hi);
+}
+VFN vec_f64 v_clip_f64(vec_f64 x, vec_f64 lo, vec_f64 hi) {
+    return vminq_f64(vmaxq_f64(x, lo), hi);
+}
 VFN vec_f32 v_leaky_f32(vec_f32 x, vec_f32 slope) {
     return vbslq_f32(vcltzq_f32(x), vmulq_f32(x, slope), x);
 }

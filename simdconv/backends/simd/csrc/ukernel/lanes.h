@@ -1,17 +1,20 @@
 /* Micro-kernel "lanes": rows packed, vectors at a run-time distance.
  *
- *   acc[i][j] = sum over runs r, steps k of  a[(runs[r].k + k)*rows + i] * b[runs[r].x + k*b_step + j*b_vector]
+ *   acc[i][j] = sum over runs r, steps k of
+ *                   a[(runs[r].k + k)*rows + i] * b[runs[r].x + k*b_step + j*b_vector]
  *
- * Rows are packed filters, vectors are pixels or images where they lie (CHWN, CHWN8, a strip, a matrix).
- * FULL: whole vectors. MASKED: the first columns[j] lanes of vector j are read, nothing past them.
- * HALVES: the upper half of a vector is b_half elements from its lower half (two pixels of CHWN8 in one
- * register). Per step: `vectors` loads, `rows` broadcasts, rows*vectors FMAs, one prefetch. */
+ * Rows are packed filters, vectors are pixels or images where they lie (CHWN, CHWN8, a strip, a
+ * matrix). FULL: whole vectors. MASKED: the first columns[j] lanes of vector j are read, nothing
+ * past them. HALVES: the upper half of a vector is b_half elements from its lower half (two pixels
+ * of CHWN8 in one register). Per step: `vectors` loads, `rows` broadcasts, rows*vectors FMAs, one
+ * prefetch. */
 #ifndef SC_LANES_MODES
 #define SC_LANES_MODES
 enum { LANES_FULL, LANES_MASKED, LANES_HALVES, N_LANES_MODES };
 #endif
 
-SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vectors, const int mode) {
+SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vectors,
+                                const int mode) {
     const sc_run *run = t->runs, *end = run + t->count;
     const ptrdiff_t len = t->len, step = t->b_step, half = t->b_half, ahead_step = t->ahead_step;
     vec acc[TILE_ROWS][TILE_VECTORS];
@@ -49,16 +52,28 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
 }
 
 #define LANES_KERNEL(rows)                                                                         \
-    static void FN(full_##rows##x1)(const FN(tile) *t) { FN(lanes_kernel)(t, rows, 1, LANES_FULL); } \
-    static void FN(full_##rows##x2)(const FN(tile) *t) { FN(lanes_kernel)(t, rows, 2, LANES_FULL); } \
-    static void FN(masked_##rows##x1)(const FN(tile) *t) { FN(lanes_kernel)(t, rows, 1, LANES_MASKED); } \
-    static void FN(masked_##rows##x2)(const FN(tile) *t) { FN(lanes_kernel)(t, rows, 2, LANES_MASKED); }
+    static void FN(full_##rows##x1)(const FN(tile) *t) {                                           \
+        FN(lanes_kernel)(t, rows, 1, LANES_FULL);                                                  \
+    }                                                                                              \
+    static void FN(full_##rows##x2)(const FN(tile) *t) {                                           \
+        FN(lanes_kernel)(t, rows, 2, LANES_FULL);                                                  \
+    }                                                                                              \
+    static void FN(masked_##rows##x1)(const FN(tile) *t) {                                         \
+        FN(lanes_kernel)(t, rows, 1, LANES_MASKED);                                                \
+    }                                                                                              \
+    static void FN(masked_##rows##x2)(const FN(tile) *t) {                                         \
+        FN(lanes_kernel)(t, rows, 2, LANES_MASKED);                                                \
+    }
 FOR_TILE_ROWS(LANES_KERNEL)
 #undef LANES_KERNEL
 #if VHALVES
 #define LANES_KERNEL(rows)                                                                         \
-    static void FN(halves_##rows##x1)(const FN(tile) *t) { FN(lanes_kernel)(t, rows, 1, LANES_HALVES); } \
-    static void FN(halves_##rows##x2)(const FN(tile) *t) { FN(lanes_kernel)(t, rows, 2, LANES_HALVES); }
+    static void FN(halves_##rows##x1)(const FN(tile) *t) {                                         \
+        FN(lanes_kernel)(t, rows, 1, LANES_HALVES);                                                \
+    }                                                                                              \
+    static void FN(halves_##rows##x2)(const FN(tile) *t) {                                         \
+        FN(lanes_kernel)(t, rows, 2, LANES_HALVES);                                                \
+    }
 FOR_TILE_ROWS(LANES_KERNEL)
 #undef LANES_KERNEL
 #define LANES_HALVES_ENTRY(rows) {FN(halves_##rows##x1), FN(halves_##rows##x2)}

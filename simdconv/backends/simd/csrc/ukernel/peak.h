@@ -1,4 +1,5 @@
-/* The most FMAs this ISA can do: as many independent sums as the register tile, nothing from memory. */
+/* The most FMAs this ISA can do: as many independent sums as the register tile, nothing from
+ * memory. */
 static double FN(peak)(ptrdiff_t iterations) {
     enum { SUMS = TILE_ROWS * TILE_VECTORS - (VREGS == 32 ? 4 : 0) };
     vec sum[SUMS], factor = v_set1((T)0.999), term = v_set1((T)1e-3);

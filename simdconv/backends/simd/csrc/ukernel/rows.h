@@ -1,13 +1,14 @@
 /* Micro-kernel "rows": rows at a run-time distance, vectors packed.
  *
- *   acc[i][j] = sum over runs r, steps k of  a[runs[r].x + i*a_row + k] * b[(runs[r].k + k)*COLUMNS + j]
+ *   acc[i][j] = sum over runs r, steps k of
+ *                   a[runs[r].x + i*a_row + k] * b[(runs[r].k + k)*COLUMNS + j]
  *
- * Rows are pixels of an image, strip or matrix (vectors: packed filters), or filters where they lie
- * (vectors: a packed panel of pixels). Per step: `vectors` loads, `rows` broadcasts, rows*vectors FMAs, one
- * prefetch of what the next output row will read and this one did not.
- * x86 reaches five rows from one pointer (distances 0, 1, 2, 4 scaled, 3 in a second index), so three
- * pointers and two indices serve 14 rows; AArch64 post-increments a pointer a row.
- * Reads rows*len elements of a and packed vectors of b, nothing past them. No alignment is assumed. */
+ * Rows are pixels of an image, strip or matrix (vectors: packed filters), or filters where they
+ * lie (vectors: a packed panel of pixels). Per step: `vectors` loads, `rows` broadcasts,
+ * rows*vectors FMAs, one prefetch of what the next output row will read and this one did not. x86
+ * reaches five rows from one pointer (distances 0, 1, 2, 4 scaled, 3 in a second index), so three
+ * pointers and two indices serve 14 rows; AArch64 post-increments a pointer a row. Reads rows*len
+ * elements of a and packed vectors of b, nothing past them. No alignment is assumed. */
 
 #if SC_X86
 #define ROWS_POINTERS 3

@@ -1,10 +1,11 @@
 /* What both micro-kernels share: the register tile, and how it leaves the registers.
  *
- *   TILE_ROWS x TILE_VECTORS accumulators, from the registers of the ISA: two vectors wide, and as many
+ *   TILE_ROWS x TILE_VECTORS accumulators, from the registers of the ISA: two vectors wide, and
  *   rows as leave two registers for the vectors and two for broadcasts: (VREGS - 4) / 2.
  *   AVX-512, NEON: 14 x 2; AVX2, baseline: 6 x 2.
  *
- * Columns of a tile lie one after the other in vectors; a store writes the first `columns` of them. */
+ * Columns of a tile lie one after the other in vectors; a store writes the first `columns` of them.
+ */
 #define TILE_VECTORS 2
 #define TILE_ROWS ((VREGS - TILE_VECTORS - 2) / TILE_VECTORS)
 #define TILE_COLUMNS (TILE_VECTORS * VL)
@@ -21,21 +22,22 @@ typedef enum {
 typedef struct {
     const T *a, *b;
     const sc_run *runs;
-    ptrdiff_t count, len;   /* of runs; steps of each */
-    ptrdiff_t a_row;        /* rows kernel: elements from one row to the next */
-    ptrdiff_t b_step;       /* lanes kernel: elements from one step to the next */
-    ptrdiff_t b_vector;     /* lanes kernel: elements from one vector to the next */
-    ptrdiff_t b_half;       /* lanes kernel, halves: elements from the lower half to the upper */
-    ptrdiff_t ahead;        /* elements from a run to what is wanted in L2 soon (the next row's run) */
-    ptrdiff_t ahead_step;   /* elements of that for each step of the run */
+    ptrdiff_t count, len; /* of runs; steps of each */
+    ptrdiff_t a_row;      /* rows kernel: elements from one row to the next */
+    ptrdiff_t b_step;     /* lanes kernel: elements from one step to the next */
+    ptrdiff_t b_vector;   /* lanes kernel: elements from one vector to the next */
+    ptrdiff_t b_half;     /* lanes kernel, halves: elements from the lower half to the upper */
+    ptrdiff_t ahead; /* elements from a run to what is wanted in L2 soon (the next row's run) */
+    ptrdiff_t ahead_step; /* elements of that for each step of the run */
     tile_store store;
-    int stream;             /* whole vectors of STORE_ROWS go past the caches, if aligned */
+    int stream; /* whole vectors of STORE_ROWS go past the caches, if aligned */
     ptrdiff_t c_row, c_vector, c_column;
     const ptrdiff_t *c_offsets;
     T *c;
-    int accumulate, partial; /* STORE_ROWS: start from what c holds; leave bias and activation out */
+    int accumulate,
+        partial; /* STORE_ROWS: start from what c holds; leave bias and activation out */
     ptrdiff_t columns[TILE_VECTORS]; /* valid in each vector */
-    const T *bias;          /* NULL, or one value a row, or one a column */
+    const T *bias;                   /* NULL, or one value a row, or one a column */
     int bias_by_row;
     sc_activation activation;
     T lo, hi;
@@ -68,15 +70,16 @@ static __attribute__((noinline)) void FN(tile_transpose)(const T *from, T *to, p
         for (ptrdiff_t j = 0; j < columns; j++) to[j * column + i] = from[i * W + j];
 }
 
-/* Start of the sums: zeros, or those of the runs before. The result's lines are asked for now, so that
- * they have come when the sums are done. */
+/* Start of the sums: zeros, or those of the runs before. The result's lines are asked for now, so
+ * that they have come when the sums are done. */
 SC_INLINE void FN(tile_start)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
     if (t->accumulate) {
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
             for (int j = 0; j < vectors; j++)
-                acc[i][j] = v_load_mask(t->c + i * t->c_row + j * t->c_vector, v_mask(t->columns[j]));
+                acc[i][j] =
+                    v_load_mask(t->c + i * t->c_row + j * t->c_vector, v_mask(t->columns[j]));
         return;
     }
 #pragma GCC unroll 16
@@ -123,7 +126,8 @@ SC_INLINE void FN(tile_store_rows)(const FN(tile) *t, int rows, int vectors, con
     T *to = t->c;
     if (!whole) {
         STORE_TILE(v_store_mask(to + j * c_vector, acc[i][j], valid[j]))
-    } else if (t->stream && !t->partial && (((size_t)to | steps * sizeof(T)) & (sizeof(vec) - 1)) == 0) {
+    } else if (t->stream && !t->partial &&
+               (((size_t)to | steps * sizeof(T)) & (sizeof(vec) - 1)) == 0) {
         STORE_TILE(v_stream(to + j * c_vector, acc[i][j]))
     } else {
         STORE_TILE(v_store(to + j * c_vector, acc[i][j]))
@@ -132,7 +136,8 @@ SC_INLINE void FN(tile_store_rows)(const FN(tile) *t, int rows, int vectors, con
 #undef STORE_TILE
 
 /* The tile by way of the stack: transposed, or to scattered columns */
-SC_INLINE void FN(tile_store_block)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
+SC_INLINE void FN(tile_store_block)(const FN(tile) *t, int rows, int vectors,
+                                    vec (*acc)[TILE_VECTORS]) {
     T block[TILE_ROWS * TILE_COLUMNS];
     ptrdiff_t columns = t->columns[0] + (vectors > 1 ? t->columns[1] : 0);
 #pragma GCC unroll 16
