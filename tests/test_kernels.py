@@ -1,7 +1,7 @@
 """Every kernel of the table, at the sizes where tiles, vectors and segments end.
 
-Whole numbers and ==: the sums are exact, so any difference is a bug, not rounding. Results are filled with NaN
-before, so an element that no kernel wrote is seen.
+Whole numbers and ==: the sums are exact, so any difference is a bug, not rounding. Results are
+filled with NaN before, so an element that no kernel wrote is seen.
 """
 
 import itertools
@@ -76,7 +76,7 @@ def test_the_table_is_complete():
 def test_the_isa_is_the_one_that_was_forced():
     forced = os.environ.get("SIMDCONV_ISA")
     if not forced:
-        assert ISA == _core.isas_found()[-1]
+        assert _core.isas_found()[-1] == ISA
     elif forced in _core.isas_found():
         assert forced == ISA
 
@@ -100,7 +100,7 @@ def test_whole_numbers(kernel, shape):
 @pytest.mark.parametrize("width", [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 49, 95, 97])
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
 def test_every_width_of_rows_and_filters(kernel, width):
-    """One size at a time goes through V-1, V, V+1, 2V and their like: pixels, filters, images, channels."""
+    """One size at a time goes through V-1, V, V+1, 2V and their like."""
     dtype = DTYPES[kernel.dtype]
     for shape in (
         (1, 1, 2, 3, 3, width + 2, 3, 3, 1, 0, 1),

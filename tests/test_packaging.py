@@ -13,7 +13,9 @@ import simdconv
 def python(code, *paths, cwd=None):
     """Run code in a fresh interpreter that sees these paths first."""
     lines = f"import sys; sys.path[:0] = {[str(path) for path in paths]!r}\n{code}"
-    return subprocess.run([sys.executable, "-P", "-c", lines], capture_output=True, text=True, cwd=cwd)
+    return subprocess.run(
+        [sys.executable, "-P", "-c", lines], capture_output=True, text=True, cwd=cwd
+    )
 
 
 def test_unbuilt_tree_says_what_to_do(tmp_path):

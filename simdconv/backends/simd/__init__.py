@@ -19,7 +19,8 @@ from simdconv._layout import weights_to
 from simdconv._spec import Conv2dSpec, TransformSpec
 from simdconv.backends import _base
 from simdconv.backends._base import Kernel, PackedFilter, Plan
-from simdconv.backends.simd import _core, plan
+from simdconv.backends.simd import _core as _core
+from simdconv.backends.simd import plan
 
 __all__ = ["SimdBackend", "load"]
 
@@ -47,7 +48,7 @@ def _readable(x: np.ndarray, dtype: np.dtype, layout: str) -> np.ndarray:
 
 
 def _filter(w: np.ndarray, spec: Conv2dSpec, in_place: bool) -> np.ndarray:
-    """`w` as an (o, i, h, w) view in the spec's dtype; in C order if the kernel reads it where it lies."""
+    """`w` as an (o, i, h, w) view in the spec's dtype; in C order if it is read where it lies."""
     view = weights_to(w, spec.weight_layout, "OIHW")
     return np.require(view, spec.dtype, ["C", "A"] if in_place else ["A"])
 
@@ -132,7 +133,7 @@ class SimdBackend:
             _core.transform(plan.problem_of(spec), spec.kind == "im2win", image, result, threads)
 
     def kernels(self) -> list[Kernel]:
-        """Every kernel of the table; those above the machine, or above the cap, are not available."""
+        """Every kernel of the table; those above the machine or the cap are not available."""
         names = _core.isas_built()
         usable = set(_core.isas_found()) & set(names[: names.index(self.isa) + 1])
         return [

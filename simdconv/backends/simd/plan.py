@@ -2,8 +2,8 @@
 
 `auto` compares the candidates of the layout by estimated seconds. The estimate is the sum of
 
-    arithmetic   products / (peak * how full the register tiles are)
-    copies       bytes of packed filters, patches, panels or matrices / the rate of a copy
+    arithmetic   FMAs / how full the register tiles are
+    copies       elements of packed filters, patches, strips, panels or matrices * COPY
 
 It depends on the image, the filter and the ISA, not on the batch and not on the number of threads:
 an image is computed by the same kernel, hence to the same bits, in whatever company it comes.
@@ -27,9 +27,18 @@ __all__ = ["SimdPlan", "kernel_index", "plan_conv2d", "problem_of"]
 
 ALGORITHMS = ("direct", "im2win", "implicit", "im2col")
 LANES = {"baseline": 16, "avx2": 32, "avx512": 64, "neon": 16}  # bytes of a register
-ROWS = {"baseline": 6, "avx2": 6, "avx512": 14, "neon": 14}  # rows of the register tile
 _SPARSE = "stride or dilation so far beyond the window that its rows would be mostly gaps"
-COPY = 8.0  # products that pass while one element is copied, for one lane
+IN_PLACE = 0.9  # rate of rows read where filters lie, to that of packed ones
+# FMAs of a register that pass while one element is copied: measured, one thread, AVX-512 and AVX2
+COPY: dict[object, float] = {
+    "matrix": 3.0,
+    "strip": 1.0,
+    "patch": 1.5,
+    ("panel", "NHWC"): 2.6,
+    ("panel", "NCHW"): 0.9,
+    ("panel", "CHWN"): 2.0,
+    ("panel", "CHWN8"): 1.9,
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,7 +54,7 @@ class SimdPlan:
 @lru_cache(maxsize=1)
 def kernel_index() -> dict[tuple[str, str, str, str], tuple[int, str]]:
     """(algorithm, layout, isa, dtype) -> (index, id)."""
-    return {tuple(row[2:]): (row[0], row[1]) for row in _core.kernels()}
+    return {(a, b, isa, code): (i, name) for i, name, a, b, isa, code in _core.kernels()}
 
 
 def _activation(spec: Conv2dSpec) -> tuple[str, float, float]:
@@ -82,39 +91,48 @@ def problem_of(spec: Conv2dSpec | TransformSpec) -> _core.Problem:
     return _core.Problem(spec.layout, sizes, spec.padding_mode, activation)
 
 
-def _tile_share(size: int, tile: int) -> float:
-    """How full tiles of at most `tile` are when `size` is split into balanced ones."""
-    return size / (-(-size // tile) * tile)
+def _lane_share(size: int, lanes: int) -> float:
+    """How full whole vectors are. (Rows are not rounded up: a tile of ten takes ten rows' time.)."""
+    return size / (-(-size // lanes) * lanes)
+
+
+def _border(spec: Conv2dSpec) -> int:
+    """Columns of a row of the result whose windows touch the padding at a side."""
+    (left, right), stride = spec.padding[1], spec.stride[1]
+    return min(spec.w_out, -(-left // stride) + -(-right // stride))
 
 
 def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
-    """Estimated time for one image, in products of one register lane."""
+    """Estimated time for one image (or row of images), in FMAs of one register."""
     lanes = LANES[isa] // spec.dtype.itemsize
-    rows = ROWS[isa]
-    pixels, k, filters = spec.h_out * spec.w_out, spec.k, spec.c_out_g
     inner = {"CHWN": 2 * lanes, "CHWN8": 8}.get(spec.layout, 1)
-    products = spec.groups * pixels * k * filters * inner
-    packed_filter = spec.groups * k * filters
-    window = pixels * k * inner * spec.groups
-    strip = spec.h_out * spec.w_p * spec.h_f * spec.c_in * inner
-    rows_are_pixels = spec.layout == "NHWC" or (spec.layout == "NCHW" and algorithm != "im2col")
+    pixels, filters, groups = spec.h_out * spec.w_out, spec.c_out_g, spec.groups
+    filter_bytes = spec.k * filters * spec.dtype.itemsize
+    passes = -(-2 * filter_bytes // _core.cpu_info()["l2_bytes"])  # block groups: images anew
+    window = groups * pixels * spec.k * inner  # elements of im2col's matrix
+    strip = spec.h_out * spec.w_p * spec.h_f * spec.c_in * inner * passes
+    border = _border(spec)
+    copies = {
+        "im2col": COPY["matrix"] * window,
+        "im2win": COPY["strip"] * strip,
+        "implicit": COPY["panel", spec.layout] * window,
+        "direct": COPY["patch"] * window * border / spec.w_out * passes if inner > 1 else 0,
+    }[algorithm]
     if algorithm == "implicit":
-        full = _tile_share(pixels * inner, 2 * lanes) * _tile_share(filters, rows)
-        copied = window * -(-filters // (64 * rows))
-    elif rows_are_pixels:
-        length = pixels if algorithm == "im2col" else spec.w_out
-        full = _tile_share(length, rows) * _tile_share(filters, lanes)
-        copied = packed_filter + {"direct": 0, "im2win": strip, "im2col": window}[algorithm]
-        if spec.layout == "NCHW":
-            copied += 2 * pixels * filters * spec.groups
+        full = IN_PLACE * _lane_share(pixels * inner, lanes)
+    elif inner == 1 and not (spec.layout == "NCHW" and algorithm == "im2col"):
+        full = _lane_share(filters, lanes)
+        copies += groups * filter_bytes / spec.dtype.itemsize
     else:
-        full = _tile_share(spec.w_out * inner, lanes) * _tile_share(filters, rows)
-        copied = packed_filter + {"direct": 0, "im2win": strip, "im2col": window}[algorithm]
-    return products / full / lanes + COPY * copied
+        inside = (spec.w_out - border) * inner
+        vectors = -(-inside // lanes) + -(-border * inner // lanes)
+        full = spec.w_out * inner / (vectors * lanes)
+        copies += groups * filter_bytes / spec.dtype.itemsize
+    return groups * pixels * spec.k * filters * inner / lanes / full + copies
 
 
 def _too_sparse(spec: Conv2dSpec, algorithm: str) -> bool:
-    """Whether windows are so far apart, or so full of gaps, that staging rows would copy mostly gaps."""
+    """Whether windows are so far apart, or so full of gaps, that rows would be mostly gaps."""
     if algorithm not in ("direct", "im2win") or (algorithm == "direct" and not spec.padded):
         return False
     tile = min(spec.w_out, 16)
@@ -164,7 +182,7 @@ def plan_conv2d(spec: Conv2dSpec, isa: str) -> SimdPlan:
 
 
 def _operand_copies(spec: Conv2dSpec) -> int:
-    """Bytes of copies that are made, at the most, of arrays that the kernels cannot take as they are."""
+    """Bytes, at the most, of copies of arrays that the kernels cannot take as they are."""
     sizes = (
         (spec.x_shape, not spec.x_plain or spec.x_dtype != spec.dtype),
         (spec.w_shape, spec.w_dtype != spec.dtype or not spec.w_plain),

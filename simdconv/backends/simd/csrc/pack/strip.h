@@ -3,7 +3,7 @@
  * 2306.14320):
  *
  *   NHWC       strip[k*h_f + u][c]
- *   elsewhere  strip[c][k*h_f + u][inner]     padded row m*stride_h + u*dilation_h, column first + k;
+ *   elsewhere  strip[c][k*h_f + u][inner]  row m*stride_h + u*dilation_h, column first + k, padded;
  * planes are `pitch` columns apart. */
 static void FN(strip)(const sc_problem *p, const T *x, ptrdiff_t m, ptrdiff_t first,
                       ptrdiff_t columns, ptrdiff_t pitch, T *to) {

@@ -1,6 +1,6 @@
 /* What both micro-kernels share: the register tile, and how it leaves the registers.
  *
- *   TILE_ROWS x TILE_VECTORS accumulators, from the registers of the ISA: two vectors wide, and
+ *   TILE_ROWS x TILE_VECTORS accumulators, from the registers of the ISA: two vectors wide, as many
  *   rows as leave two registers for the vectors and two for broadcasts: (VREGS - 4) / 2.
  *   AVX-512, NEON: 14 x 2; AVX2, baseline: 6 x 2.
  *
