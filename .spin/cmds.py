@@ -1,0 +1,72 @@
+"""The maintainer's commands that spin does not have: bench, ctest, lint."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+from spin.cmds import meson
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _run(*command, directory=ROOT, env=None):
+    command = [str(part) for part in command]
+    click.secho("$ " + " ".join(command), bold=True)
+    status = subprocess.run(command, cwd=directory, env=env, check=False).returncode
+    if status:
+        raise SystemExit(status)
+
+
+@click.command()
+@click.option("--bench", "-b", metavar="PATTERN", multiple=True, help="Run what matches only.")
+@click.option("--compare", metavar="COMMIT", help="Compare HEAD with this commit, both built anew.")
+@click.option("--quick/--full", default=False, help="Time each once, to see that it runs.")
+@click.pass_context
+def bench(ctx, bench, compare, quick):
+    """Run the benchmarks of asv_bench/ on the working tree, or compare two commits."""
+    options = [part for pattern in bench for part in ("--bench", pattern)]
+    options += ["--quick"] if quick else []
+    asv = [sys.executable, "-m", "asv"]
+    _run(*asv, "machine", "--yes", directory=ROOT / "asv_bench")
+    if compare:
+        _run(*asv, "continuous", *options, compare, "HEAD", directory=ROOT / "asv_bench")
+        return
+    ctx.invoke(meson.build)
+    site = next((ROOT / "build-install").rglob("site-packages"))
+    env = {**os.environ, "PYTHONPATH": str(site)}
+    options += ["--python", "same", "--show-stderr"]
+    _run(*asv, "run", "--environment", f"existing:{sys.executable}", *options,
+         "--dry-run", directory=ROOT / "asv_bench", env=env)  # fmt: skip
+
+
+@click.command()
+@click.option(
+    "--sanitize", is_flag=True, help="With the address and undefined-behaviour sanitizers."
+)
+@click.option("--neon", is_flag=True, help="For AArch64, in an emulator.")
+@click.argument("arguments", nargs=-1)
+def ctest(sanitize, neon, arguments):
+    """Build the C library alone and run its tests; ARGUMENTS go to `meson test`."""
+    directory, options = ROOT / "build" / "c", ["-Dpython=disabled", "-Dtests=enabled"]
+    if sanitize:
+        directory = directory.with_name("c-sanitized")
+        options += ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1"]
+    if neon:
+        directory = directory.with_name("c-neon")
+        options += ["--cross-file", "tests/c/aarch64.ini"]
+    if not (directory / "build.ninja").exists():
+        _run("meson", "setup", directory, *options)
+    _run("meson", "compile", "-C", directory)
+    _run("meson", "test", "-C", directory, "--print-errorlogs", *arguments)
+
+
+@click.command()
+def lint():
+    """Check style and types, as continuous integration does."""
+    _run("ruff", "check", ".")
+    _run("ruff", "format", "--check", ".")
+    _run("mypy")
+    sources = [path for top in ("simdconv", "tests") for path in (ROOT / top).rglob("*.[ch]")]
+    _run("clang-format", "--dry-run", "--Werror", *sources)
