@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from numbers import Real
 from typing import Any
 
@@ -17,6 +18,8 @@ PADDING_NAMES = ("valid", "same", "same_lower")
 
 LARGEST = 2**31 - 1  # of a stride, dilation, pad or kernel size
 LARGEST_PRODUCT = 2**62  # of an array, and of the work
+# More threads than this gain nothing, and an OpenMP runtime that cannot start one ends the process.
+MOST_THREADS = max(16, 4 * (os.cpu_count() or 1))
 
 Pair = tuple[int, int]
 Pads = tuple[Pair, Pair]
@@ -25,19 +28,38 @@ Pads = tuple[Pair, Pair]
 def check_integer(name: str, value: object, lowest: int, largest: int | None = None) -> int:
     """Return `value` as an int in range; bool and float, 1.0 too, are not integers."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} must be an integer >= {lowest}; got {_show(value)}")
-    if value < lowest:
-        raise ValueError(f"{name} must be an integer >= {lowest}; got {_show(value)}")
-    if largest is not None and value > largest:
-        raise ValueError(f"{name} must be at most {largest}; got {_show(value)}")
-    return int(value)
+        raise TypeError(f"{name} must be an integer >= {lowest}; got {show(value)}")
+    # a subclass may have its own idea of comparing
+    number = int.__index__(value) if isinstance(value, int) else int(value)
+    if number < lowest:
+        raise ValueError(f"{name} must be an integer >= {lowest}; got {show(number)}")
+    if largest is not None and number > largest:
+        raise ValueError(f"{name} must be at most {largest}; got {show(number)}")
+    return number
 
 
-def _show(value: object) -> str:
-    if isinstance(value, int) and abs(value) > 10**30:
-        return f"an integer of {value.bit_length()} bits"
-    text = f"{value!r} ({type(value).__name__})"
-    return text if len(text) <= 120 else f"{text[:100]}... ({type(value).__name__})"
+def check_threads(value: object) -> int | None:
+    """None, or a number of threads that can be started."""
+    if value is None:
+        return None
+    return min(check_integer("num_threads", value, 1, LARGEST), MOST_THREADS)
+
+
+def show(value: object) -> str:
+    """Write a value into a message: shortened, and whatever its repr does."""
+    kind = type(value).__name__
+    if isinstance(value, int) and int.bit_length(value) > 100:
+        return f"an integer of {int.bit_length(value)} bits"
+    try:
+        text = repr(value)
+    except Exception:
+        return f"an object of type {kind}"
+    return f"{text} ({kind})" if len(text) <= 100 else f"{text[:100]}... ({kind})"
+
+
+def plain_str(value: str) -> str:
+    """Exactly a str: a subclass may have its own idea of equality."""
+    return value if type(value) is str else str.__str__(value)
 
 
 def _sequence(value: object) -> list[Any] | None:
@@ -55,7 +77,7 @@ def check_pair(name: str, value: object, lowest: int) -> Pair:
         single = check_integer(name, value, lowest, LARGEST)
         return single, single
     if len(values) != 2:
-        raise ValueError(f"{name} must be an integer or (vertical, horizontal); got {_show(value)}")
+        raise ValueError(f"{name} must be an integer or (vertical, horizontal); got {show(value)}")
     first = check_integer(f"{name}[0]", values[0], lowest, LARGEST)
     return first, check_integer(f"{name}[1]", values[1], lowest, LARGEST)
 
@@ -63,10 +85,11 @@ def check_pair(name: str, value: object, lowest: int) -> Pair:
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     """Return `value` if it is one of `choices`, else raise."""
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be a str, one of {', '.join(choices)}; got {_show(value)}")
-    if value not in choices:
-        raise ValueError(f"unknown {name} {value!r}: expected one of {', '.join(choices)}")
-    return str(value)
+        raise TypeError(f"{name} must be a str, one of {', '.join(choices)}; got {show(value)}")
+    text = plain_str(value)
+    if text not in choices:
+        raise ValueError(f"unknown {name} {show(text)}: expected one of {', '.join(choices)}")
+    return text
 
 
 def check_padding_mode(value: object) -> str:
@@ -106,15 +129,15 @@ def check_padding(value: object, sizes: Pair, kernel: Pair, stride: Pair, dilati
         return check_pair("padding[0]", values[0], 0), check_pair("padding[1]", values[1], 0)
     raise ValueError(
         "padding must be an integer, (vertical, horizontal), ((top, bottom), (left, right)), "
-        f"'valid', 'same' or 'same_lower'; got {_show(value)}"
+        f"'valid', 'same' or 'same_lower'; got {show(value)}"
     )
 
 
 def _activation_number(name: str, value: object) -> float | int:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (Real, np.number)):
-        raise TypeError(f"activation: {name} must be a real number; got {_show(value)}")
+        raise TypeError(f"activation: {name} must be a real number; got {show(value)}")
     if isinstance(value, np.complexfloating):
-        raise TypeError(f"activation: {name} must be a real number; got {_show(value)}")
+        raise TypeError(f"activation: {name} must be a real number; got {show(value)}")
     if isinstance(value, (int, np.integer)):
         return int(value)
     number = float(value)
@@ -128,13 +151,15 @@ def check_activation_form(value: object) -> tuple[Any, ...] | None:
     if value is None:
         return None
     parts = [value] if isinstance(value, str) else _sequence(value)
+    if parts and isinstance(parts[0], str):
+        parts[0] = plain_str(parts[0])
     allowed = "None, 'relu', 'relu6', ('clip', lo, hi) or ('leaky_relu', slope)"
     if not parts:
-        raise TypeError(f"activation must be {allowed}; got {_show(value)}")
+        raise TypeError(f"activation must be {allowed}; got {show(value)}")
     sizes = {"relu": 1, "relu6": 1, "clip": 3, "leaky_relu": 2}
     name = parts[0]
     if not isinstance(name, str) or sizes.get(name) != len(parts):
-        raise ValueError(f"activation must be {allowed}; got {_show(value)}")
+        raise ValueError(f"activation must be {allowed}; got {show(value)}")
     if name == "leaky_relu":
         slope = _floating_bound("slope", _activation_number("slope", parts[1]))
         if math.isinf(slope):

@@ -156,14 +156,13 @@ def select(spec: Conv2dSpec | TransformSpec, backend: str | None = None) -> Sele
     MemoryError
         If every backend declines, one at least for want of workspace.
     """
+    if backend is not None and type(backend) is not str:
+        backend = backends.check_name(backend)
     names, asked = preference() if backend is None else ((backend,), None)
     key = (spec, names, backend, backends.generation)
-    try:
-        return _selections[key]
-    except KeyError:
-        pass
-    except TypeError:  # an unhashable backend=, which check_name below refuses by name
-        pass
+    found = _selections.get(key)
+    if found is not None:
+        return found
     selection = _select(spec, names, asked)
     if len(_selections) >= _MOST_SELECTIONS:
         _selections.clear()

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from simdconv._dispatch import check_out, select
-from simdconv._families import as_ndarrays, describe_family
+from simdconv import backends
+from simdconv._dispatch import check_out, preference, select
+from simdconv._families import as_ndarrays, call_adapter, describe_family
 from simdconv._spec import Conv2dSpec, conv2d_spec
 from simdconv.backends._base import Candidate, Plan
 
@@ -29,12 +30,15 @@ class Explanation:
         What the backend would do.
     declined : tuple of (str, str)
         Backends that were asked first, and why they declined.
+    others : tuple of (str, str)
+        Every other backend, and why it does not run the call.
     """
 
     array_family: str
     spec: Conv2dSpec
     plan: Plan
     declined: tuple[tuple[str, str], ...]
+    others: tuple[tuple[str, str], ...] = ()
 
     @property
     def backend(self) -> str:
@@ -96,6 +100,7 @@ class Explanation:
             for item in plan.candidates
         ]
         rows += [("declined", f"{name}: {reason}") for name, reason in self.declined]
+        rows += [("not used", f"{name}: {reason}") for name, reason in self.others]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:{width}}  {value}" for name, value in rows)
 
@@ -140,14 +145,21 @@ def explain(
     'direct-nchw-numpy-f64'
     """
     given = {"x": x, "w": w, "bias": bias, "out": out}
+    keywords: dict[str, Any] = {
+        "stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
+        "padding_mode": padding_mode, "layout": layout, "weight_layout": weight_layout,
+        "activation": activation, "algorithm": algorithm, "num_threads": num_threads,
+    }  # fmt: skip
+    found = {name: value for name, value in given.items() if value is not None}
+    adapted = call_adapter(
+        explain, found, (x, w, bias), {**keywords, "out": out, "backend": backend}
+    )
+    if adapted is not NotImplemented:
+        explanation: Explanation = adapted
+        return explanation
     family = describe_family(given)
     arrays = as_ndarrays(given)
-    spec = conv2d_spec(
-        arrays["x"], arrays["w"], arrays["bias"], stride=stride, padding=padding,
-        dilation=dilation, groups=groups, padding_mode=padding_mode, layout=layout,
-        weight_layout=weight_layout, activation=activation, algorithm=algorithm,
-        out=arrays["out"], num_threads=num_threads,
-    )  # fmt: skip
+    spec = conv2d_spec(arrays["x"], arrays["w"], arrays["bias"], out=arrays["out"], **keywords)
     if arrays["out"] is not None:
         inputs = {name: arrays[name] for name in ("x", "w", "bias")}
         check_out(arrays["out"], spec.out_shape, spec.dtype, inputs)
@@ -157,4 +169,33 @@ def explain(
                     notes=("there is nothing to multiply",))  # fmt: skip
     else:
         plan = selection.backend.plan(spec)
-    return Explanation(family, spec, plan, selection.declined)
+    others = _others(spec, backend, selection.backend.name, dict(selection.declined))
+    return Explanation(family, spec, plan, selection.declined, others)
+
+
+def _others(
+    spec: Conv2dSpec, strict: str | None, chosen: str, declined: dict[str, str]
+) -> tuple[tuple[str, str], ...]:
+    """Why each backend that came after the chosen one, or was not asked at all, is not used."""
+    asked = preference()[0]
+    reasons = []
+    for name in dict.fromkeys((*asked, *backends.names())):
+        if name == chosen or name in declined:
+            continue
+        if strict is not None:
+            reason = f"backend={strict!r} allows no other"
+        elif name not in asked:  # a plug-in is not even loaded before somebody names it
+            reason = "not asked for, by backend=, use_backend, set_backend or SIMDCONV_BACKEND"
+        else:
+            reason = f"comes after {chosen}" + _fitness(name, spec)
+        reasons.append((name, reason))
+    return tuple(reasons)
+
+
+def _fitness(name: str, spec: Conv2dSpec) -> str:
+    """Whether a backend that was not needed could have run the spec."""
+    try:
+        reason = backends.get(name).declines(spec)
+    except backends.BackendLoadError as error:
+        reason = str(error)
+    return "" if reason is None else f", and declines: {reason}"

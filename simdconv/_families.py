@@ -1,7 +1,7 @@
 """Array family of a call, from the types of its arrays alone.
 
 exact ndarray                 straight to the implementation
-a registered adapter          entry points "simdconv.array_types", named by the array's package
+an adapter                    entry points "simdconv.array_types", named by the array's package
 __array_function__ (NEP 18)   anyone may override our functions for their own arrays
 CPU DLPack, or __array__      in without a copy, and out as the same library's array
 anything else                 TypeError
@@ -17,7 +17,14 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-__all__ = ["as_ndarrays", "describe_family", "from_foreign", "overridable", "refuse"]
+__all__ = [
+    "as_ndarrays",
+    "call_adapter",
+    "describe_family",
+    "from_foreign",
+    "overridable",
+    "refuse",
+]
 
 ENTRY_POINTS = "simdconv.array_types"
 _CPU_DEVICES = (1, 3, 11, 13)  # DLPack: CPU, and memory of CUDA, ROCm that the CPU can read
@@ -28,7 +35,7 @@ R = TypeVar("R")
 
 # An adapter is called as adapter(function, args, kwargs) and may return NotImplemented.
 Adapter = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
-_adapters: dict[str, Adapter | str] = {}
+_adapters: dict[str, Adapter | str] = {"dask": "simdconv.adapters.dask:adapter"}
 _discovered = False
 
 
@@ -84,68 +91,102 @@ def overridable(
         signature = inspect.signature(implementation)
         parameters = [signature.parameters[name] for name in arrays]
         count = sum(p.kind is not p.KEYWORD_ONLY for p in parameters)
-        required = [p.name for p in parameters if p.default is p.empty]
-        needed = len(required)
+        required = frozenset(p.name for p in parameters if p.default is p.empty)
+        needed, names, ndarray = len(required), frozenset(arrays), np.ndarray
+        binder = _Binder(signature)
 
         @functools.wraps(implementation)
         def public(*args: P.args, **kwargs: P.kwargs) -> R:
-            for value in args[:needed]:
-                if type(value) is not np.ndarray:
-                    return call_foreign(public, arrays, signature, args, kwargs)
-            for value in args[needed:count]:
-                if type(value) is not np.ndarray and value is not None:
-                    return call_foreign(public, arrays, signature, args, kwargs)
-            if kwargs:
-                for name in arrays:
-                    value = kwargs.get(name)
-                    if type(value) is not np.ndarray and (
-                        value is not None or (name in required and name in kwargs)
-                    ):
-                        return call_foreign(public, arrays, signature, args, kwargs)
+            for value in args[:count]:
+                if type(value) is not ndarray and (
+                    value is not None or args[0] is None or args[needed - 1] is None
+                ):
+                    return call_foreign(public, arrays, binder, args, kwargs)
+            for name, value in kwargs.items():
+                if type(value) is not ndarray and name in names:  # noqa: SIM102  # once less, mostly
+                    if value is not None or name in required:
+                        return call_foreign(public, arrays, binder, args, kwargs)
             return implementation(*args, **kwargs)
 
-        def on_ndarrays(*args: P.args, **kwargs: P.kwargs) -> R:
-            """Take any readable arrays as ndarrays; numpy.ndarray.__array_function__ calls this."""
-            bound = signature.bind(*args, **kwargs)
+        def on_arguments(given: dict[str, Any]) -> R:
+            given = dict(given)
             for name in arrays:
-                value = bound.arguments.get(name)
+                value = given.get(name)
                 if sequences and isinstance(value, (list, tuple, complex, float, int)):
                     value = np.asarray(value)
                 if value is not None or name in required:
-                    bound.arguments[name] = from_foreign(name, value)
-            return implementation(*bound.args, **bound.kwargs)
+                    given[name] = from_foreign(name, value)
+            return implementation(**given)  # type: ignore[call-arg]
+
+        def on_ndarrays(*args: P.args, **kwargs: P.kwargs) -> R:
+            """Take any readable arrays as ndarrays; numpy.ndarray.__array_function__ calls this."""
+            given = binder.bind(args, kwargs)
+            return implementation(*args, **kwargs) if given is None else on_arguments(given)
 
         public._implementation = on_ndarrays  # type: ignore[attr-defined]  # NEP 18's name for it
+        public._on_arguments = on_arguments  # type: ignore[attr-defined]
         return public
 
     return decorate
 
 
+class _Binder:
+    """inspect.Signature.bind for functions without *args and **kwargs, in a tenth of the time."""
+
+    def __init__(self, signature: inspect.Signature) -> None:
+        parameters = signature.parameters.values()
+        self.names = frozenset(p.name for p in parameters)
+        self.positional = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        self.required = frozenset(p.name for p in parameters if p.default is p.empty)
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the arguments by name, or None if the function cannot be called with them."""
+        given = dict(zip(self.positional, args, strict=False))
+        if len(args) > len(given) or not kwargs.keys().isdisjoint(given):
+            return None
+        given.update(kwargs)
+        return given if self.required <= given.keys() <= self.names else None
+
+
 def call_foreign(
     function: Callable[..., Any],
     arrays: Sequence[str],
-    signature: inspect.Signature,
+    binder: _Binder,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
     """Run a call of which at least one array is not exactly an ndarray."""
-    bound = signature.bind(*args, **kwargs)
-    found = {name: bound.arguments[name] for name in arrays if name in bound.arguments}
-    found = {name: value for name, value in found.items() if value is not None}
+    given = binder.bind(args, kwargs)
+    if given is None:  # Python's own error says why, and names the function
+        return function.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
+    found = {name: given[name] for name in arrays if given.get(name) is not None}
     for name, value in found.items():
         refuse(name, value)
+    result = call_adapter(function, found, args, kwargs)
+    if result is not NotImplemented:
+        return result
+    overriders = _overriders(list(found.values()))
+    if overriders:
+        return _call_overriders(function, overriders, args, kwargs)
+    export = common_exporter(found)
+    result = function._on_arguments(given)  # type: ignore[attr-defined]
+    return found["out"] if "out" in found else export(result)
+
+
+def call_adapter(
+    function: Callable[..., Any],
+    found: dict[str, Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Let the adapters of the arrays in `found` run a call, left to right; else NotImplemented."""
     for kind in dict.fromkeys(type(value) for value in found.values()):
         adapter = None if kind is np.ndarray else find_adapter(kind)
         if adapter is not None:
             result = adapter(function, args, kwargs)
             if result is not NotImplemented:
                 return result
-    overriders = _overriders(list(found.values()))
-    if overriders:
-        return _call_overriders(function, overriders, args, kwargs)
-    export = common_exporter(found)
-    result = function._implementation(*args, **kwargs)  # type: ignore[attr-defined]
-    return found["out"] if "out" in found else export(result)
+    return NotImplemented
 
 
 def refuse(name: str, value: object) -> None:
@@ -186,10 +227,35 @@ def _call_overriders(
         result = value.__array_function__(function, types, args, kwargs)
         if result is not NotImplemented:
             return result
+    for value in overriders:
+        if (device := _foreign_device(value)) is not None:
+            raise TypeError(_on_device(f"an argument of type {_name(value)}", device))
+    advice = next((way for value in overriders if (way := _dense(value))), None)
     raise TypeError(
         f"no implementation found for 'simdconv.{function.__name__}' on types that implement "
         f"__array_function__: {list(types)}"
+        + (f": make it dense with .{advice}()" if advice else "")
     )
+
+
+def _dense(value: Any) -> str | None:
+    """Name of the method by which a sparse array becomes an ndarray."""
+    return next((name for name in ("toarray", "todense") if hasattr(value, name)), None)
+
+
+def _foreign_device(value: Any) -> str | None:
+    """Describe the device that an array is on, if the CPU cannot read it."""
+    if not hasattr(value, "__dlpack_device__"):
+        return None
+    try:
+        device = int(value.__dlpack_device__()[0])
+    except (BufferError, RuntimeError, ValueError, TypeError) as error:  # says that there is none
+        return str(error)
+    return None if device in _CPU_DEVICES else f"DLPack device type {device}"
+
+
+def _on_device(what: str, device: str) -> str:
+    return f"{what} is on a device ({device}): copy it to the CPU first"
 
 
 def from_foreign(name: str, value: Any) -> np.ndarray:
@@ -203,25 +269,39 @@ def from_foreign(name: str, value: Any) -> np.ndarray:
     if isinstance(value, np.ndarray):
         return value.view(np.ndarray)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
-        device = int(value.__dlpack_device__()[0])
-        if device not in _CPU_DEVICES:
-            raise TypeError(
-                f"{name} is on a device (DLPack device type {device}): copy it to the CPU first"
-            )
-        try:
-            array = np.from_dlpack(value)
-            if name == "out" and not array.flags.writeable and hasattr(value, "__array__"):
-                array = _writeable(value, array)
-            return array
-        except (BufferError, RuntimeError, ValueError, TypeError) as error:
-            raise TypeError(f"{name} of type {_name(value)} cannot be read: {error}") from error
+        if (device := _foreign_device(value)) is not None:
+            raise TypeError(_on_device(name, device))
+        return _read_dlpack(name, value)
+    advice = f"use {name}.{_dense(value)}()" if _dense(value) else "use numpy.asarray"
     if hasattr(value, "__array__") and not isinstance(value, type):
-        return np.asarray(value)
-    advice = f"{name}.toarray()" if hasattr(value, "toarray") else "numpy.asarray"
+        try:
+            return np.asarray(value)
+        except Exception as error:
+            if isinstance(error, TypeError):
+                raise
+            raise TypeError(f"{name} of type {_name(value)} cannot be read: {error}") from error
     raise TypeError(
         f"{name} must be a NumPy array, or an array that has DLPack or __array__; "
-        f"got {_name(value)}: use {advice}"
+        f"got {_name(value)}: {advice}"
     )
+
+
+def _read_dlpack(name: str, value: Any) -> np.ndarray:
+    if hasattr(value, "is_neg") and value.is_neg():  # PyTorch's DLPack forgets to negate it
+        raise TypeError(f"{name} is a negative view: pass {name}.resolve_neg()")
+    try:
+        array = np.from_dlpack(value)
+    except (BufferError, RuntimeError, ValueError, TypeError) as error:
+        # NumPy's DLPack has no bfloat16; JAX's __array__ has, and does not copy either
+        if "bfloat16" in str(getattr(value, "dtype", "")) and hasattr(value, "__array__"):
+            try:
+                return np.asarray(value)
+            except TypeError:
+                error = TypeError(f"{error} (bfloat16: convert it to float32)")
+        raise TypeError(f"{name} of type {_name(value)} cannot be read: {error}") from error
+    if name == "out" and not array.flags.writeable and hasattr(value, "__array__"):
+        array = _writeable(value, array)
+    return array
 
 
 def _writeable(value: Any, read_only: np.ndarray) -> np.ndarray:
@@ -236,25 +316,43 @@ def _name(value: object) -> str:
     return f"{prefix}{kind.__qualname__}"
 
 
+def _namespace(value: Any) -> Any:
+    """Return the module of an array's functions, or None."""
+    if hasattr(value, "__array_namespace__"):
+        return value.__array_namespace__()
+    return sys.modules.get(_root(type(value)))
+
+
 def common_exporter(found: dict[str, Any]) -> Callable[[np.ndarray], Any]:
     """How to hand a result out as the library's array that came in; ndarrays mix with any one."""
-    foreign: dict[str, tuple[str, Any]] = {}
+    foreign: dict[Any, tuple[str, Any]] = {}
     for name, value in found.items():
         if not isinstance(value, (np.ndarray, np.generic)) and hasattr(value, "__dlpack__"):
-            foreign.setdefault(_root(type(value)), (name, value))
+            foreign.setdefault(_namespace(value), (name, value))
     if not foreign:
         return lambda result: result
     if len(foreign) > 1:
         kinds = ", ".join(f"{name}: {_name(value)}" for name, value in foreign.values())
         raise TypeError(f"arrays of different libraries ({kinds}): convert them to one kind first")
-    ((root, (_, value)),) = foreign.items()
-    namespace = value.__array_namespace__() if hasattr(value, "__array_namespace__") else None
-    for module in (namespace, sys.modules.get(root)):
-        for function in ("from_dlpack", "asarray"):
-            if hasattr(module, function):
-                exporter: Callable[[np.ndarray], Any] = getattr(module, function)
-                return exporter
-    return lambda result: result
+    ((namespace, (_, value)),) = foreign.items()
+    return lambda result: _export(namespace, value, result)
+
+
+def _export(namespace: Any, like: Any, result: np.ndarray) -> Any:
+    """Make an array of this library that takes over the memory of a new result."""
+    names = [name for name in ("from_dlpack", "asarray") if hasattr(namespace, name)]
+    for name in names:
+        try:
+            array = getattr(namespace, name)(result)
+        except (BufferError, RuntimeError, ValueError, TypeError):
+            if name == names[-1]:
+                raise
+            continue
+        device = getattr(like, "device", None)
+        if getattr(array, "device", None) != device and hasattr(array, "to_device"):
+            array = array.to_device(device)  # a library may divide the CPU into several devices
+        return array
+    return result
 
 
 def as_ndarrays(given: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,14 @@ from simdconv._arguments import Pads, Pair
 from simdconv._errors import ShapeError
 from simdconv._layout import LANES, WEIGHT_LAYOUTS, check_layout
 
-__all__ = ["check_bias", "check_channels", "image_sizes", "weight_sizes", "window_fields"]
+__all__ = [
+    "check_bias",
+    "check_channels",
+    "check_extension",
+    "image_sizes",
+    "weight_sizes",
+    "window_fields",
+]
 
 
 def image_sizes(shape: tuple[int, ...], layout: str) -> tuple[bool, int, int, int, int]:
@@ -68,10 +75,8 @@ def window_fields(
     same = isinstance(padding, str) and padding != "valid"
     h_out, w_out = _outputs(sizes, kernel, strides, dilations, pads, same)
     mode = arguments.check_padding_mode(padding_mode)
-    if mode != "constant":
-        for name_of, size, pad in zip(("height", "width"), sizes, pads, strict=True):
-            if size == 0 and pad != (0, 0):
-                raise ShapeError(f"padding_mode={mode!r} cannot extend an image of {name_of} 0")
+    if h_out and w_out:
+        check_extension(mode, sizes, pads)
     h_p, w_p = h_in + sum(pads[0]), w_in + sum(pads[1])
     arguments.check_product(f"the image with padding={pads}", max(n, 1), max(c_in, 1), h_p, w_p)
     return {
@@ -79,6 +84,13 @@ def window_fields(
         "h_f": kernel[0], "w_f": kernel[1], "h_out": h_out, "w_out": w_out, "stride": strides,
         "dilation": dilations, "padding": pads, "padding_mode": mode,
     }  # fmt: skip
+
+
+def check_extension(mode: str, sizes: Pair, pads: Pads) -> None:
+    """Raise if the mode would take padding from an axis without elements."""
+    for name, size, pad in zip(("height", "width"), sizes, pads, strict=True):
+        if mode != "constant" and size == 0 and pad != (0, 0):
+            raise ShapeError(f"padding_mode={mode!r} cannot extend an image of {name} 0")
 
 
 def weight_sizes(shape: tuple[int, ...], weight_layout: object) -> tuple[str, dict[str, int]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from simdconv._arguments import plain_str, show
 from simdconv._errors import LayoutError, ShapeError
 
 __all__ = ["LANES", "LAYOUTS", "WEIGHT_LAYOUTS", "to_layout"]
@@ -58,9 +59,10 @@ def check_layout(layout: object, name: str = "layout", known: tuple[str, ...] = 
         raise TypeError(
             f"{name} must be a str, one of {', '.join(known)}; got {type(layout).__name__}"
         )
-    if layout not in known:
-        raise LayoutError(f"unknown {name} {layout!r}: expected one of {', '.join(known)}")
-    return str(layout)
+    text = plain_str(layout)
+    if text not in known:
+        raise LayoutError(f"unknown {name} {show(text)}: expected one of {', '.join(known)}")
+    return text
 
 
 def _to_images(x: np.ndarray, src: str) -> np.ndarray:

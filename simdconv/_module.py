@@ -30,10 +30,13 @@ def _snapshot(name: str, value: Any) -> np.ndarray:
 
 
 def _shortest(value: Any) -> Any:
-    """Write a pair of equal values as one value, which a spec is found by faster."""
-    if isinstance(value, tuple) and value[0] == value[1]:
-        return _shortest(value[0])
-    return value
+    """Write a pair of equal numbers as one number, which a spec is found by faster."""
+    if not isinstance(value, tuple):
+        return value
+    if isinstance(value[0], tuple):  # ((1, 2), (1, 2)) is not (1, 2)
+        before, after = zip(*value, strict=True)
+        return _shortest(before) if before == after else value
+    return value[0] if value[0] == value[1] else value
 
 
 class Conv2d:
@@ -97,11 +100,10 @@ class Conv2d:
         if not isinstance(padding, str):
             padding = arguments.check_padding(padding, (1, 1), kernel, strides, dilations)
         arguments.check_padding(padding, (1, 1), kernel, strides, dilations)
-        groups = arguments.check_integer("groups", groups, 1)
+        groups = arguments.check_integer("groups", groups, 1, arguments.LARGEST)
         geometry.check_channels(sizes["I"] * groups, sizes, groups, check_layout(layout))
         geometry.check_bias(None if self.bias is None else self.bias.shape, sizes["O"])
-        if num_threads is not None:
-            num_threads = arguments.check_integer("num_threads", num_threads, 1, arguments.LARGEST)
+        num_threads = arguments.check_threads(num_threads)
         self._keywords: dict[str, Any] = {
             "stride": _shortest(strides), "padding": _shortest(padding),
             "dilation": _shortest(dilations), "groups": groups,

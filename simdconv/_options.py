@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from simdconv._arguments import ALGORITHMS, check_choice, check_integer
+from simdconv._arguments import ALGORITHMS, check_choice, check_integer, show
 
 __all__ = ["Options", "current_options", "options", "set_options"]
 
@@ -52,7 +52,7 @@ def _checked(values: dict[str, Any]) -> dict[str, Any]:
             check_choice("algorithm", value, ALGORITHMS)
         elif name == "flush_denormals":
             if not isinstance(value, bool):
-                raise TypeError(f"flush_denormals must be True or False; got {value!r}")
+                raise TypeError(f"flush_denormals must be True or False; got {show(value)}")
         elif value is not None:
             lowest = 1 if name == "num_threads" else 0
             values[name] = check_integer(name, value, lowest)

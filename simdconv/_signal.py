@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from simdconv._api import conv2d
-from simdconv._arguments import check_choice, check_dtype, promote
+from simdconv._arguments import check_choice, check_dtype, promote, show
 from simdconv._errors import ShapeError
 from simdconv._families import overridable
 
@@ -55,21 +55,24 @@ def _swap_needed(mode: str, image: np.ndarray, kernel: np.ndarray) -> bool:
 
 def _fill(fillvalue: Any, dtype: np.dtype) -> Any:
     """Bring the fill value to the result's dtype; integers lose the fraction, as in SciPy."""
-    value = np.asarray(fillvalue)
+    try:
+        value = np.asarray(fillvalue)
+    except Exception:  # no array at all: nested unevenly, or an object that refuses
+        value = np.empty(0)
     if value.size != 1 or value.dtype.kind not in "biufc":
         raise ValueError(
-            f"`fillvalue` must be scalar or an array with one element; got {fillvalue!r}"
+            f"`fillvalue` must be scalar or an array with one element; got {show(fillvalue)}"
         )
     uncastable = "could not cast `fillvalue` directly to the output type"  # SciPy's words
     number: Any = value.reshape(())[()]
     if dtype.kind != "c" and value.dtype.kind == "c":
         if number.imag:
-            raise ValueError(f"{uncastable}, {dtype}: it is complex, {fillvalue!r}")
+            raise ValueError(f"{uncastable}, {dtype}: it is complex, {show(fillvalue)}")
         number = number.real
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         if not math.isfinite(number) or not limits.min <= int(number) <= limits.max:
-            raise ValueError(f"{uncastable}, {dtype}: it is {fillvalue!r}")
+            raise ValueError(f"{uncastable}, {dtype}: it is {show(fillvalue)}")
         number = int(number)
     with np.errstate(all="ignore"):
         return dtype.type(number)

@@ -211,7 +211,7 @@ def _build_conv2d(
         named.append(("bias", bias_dtype))
     dtype, acc_dtype = arguments.promote(named)
     name, weight = geometry.weight_sizes(w_shape, weight_layout)
-    groups = arguments.check_integer("groups", groups, 1)
+    groups = arguments.check_integer("groups", groups, 1, arguments.LARGEST)
     kernel = (weight["H"], weight["W"])
     window = geometry.window_fields(
         x_shape, layout, kernel, stride, padding, dilation, padding_mode
@@ -223,8 +223,7 @@ def _build_conv2d(
     arguments.check_product("the result", outputs, max(c_out, 1))
     arguments.check_product("the sum over all products", outputs, max(c_out, 1), 2, *kernel,
                             max(weight["I"], 1))  # fmt: skip
-    if num_threads is not None:
-        num_threads = arguments.check_integer("num_threads", num_threads, 1, arguments.LARGEST)
+    num_threads = arguments.check_threads(num_threads)
     return Conv2dSpec(
         **window, dtype=dtype, x_dtype=x_dtype, num_threads=num_threads,
         max_workspace=max_workspace, x_plain=x_plain, out_plain=out_plain, weight_layout=name,
@@ -245,13 +244,14 @@ def _build_transform(
     window = geometry.window_fields(
         x_shape, layout, kernel, stride, padding, dilation, padding_mode
     )
-    if num_threads is not None:
-        num_threads = arguments.check_integer("num_threads", num_threads, 1, arguments.LARGEST)
+    num_threads = arguments.check_threads(num_threads)
     spec = TransformSpec(
         **window, dtype=dtype, x_dtype=x_dtype, num_threads=num_threads,
         max_workspace=max_workspace, x_plain=x_plain, out_plain=out_plain, kind=kind,
     )  # fmt: skip
     arguments.check_product("the result", *(max(size, 1) for size in spec.out_shape))
+    if spec.out_size:  # im2win has padded columns even where no window fits
+        geometry.check_extension(spec.padding_mode, (spec.h_in, spec.w_in), spec.padding)
     return spec
 
 
@@ -312,8 +312,9 @@ def conv2d_spec(
         return _build_conv2d(*key)
     try:
         return _cached_conv2d(*key)
-    except TypeError:  # unhashable, or a wrong type: build without the cache, for its message
-        return _build_conv2d(*key)
+    except Exception:  # unhashable, or wrong; suppress() would cost more than this
+        pass  # built anew, without the cache, for the message
+    return _build_conv2d(*key)
 
 
 def transform_spec(
@@ -334,5 +335,6 @@ def transform_spec(
         return _build_transform(*key)
     try:
         return _cached_transform(*key)
-    except TypeError:
-        return _build_transform(*key)
+    except Exception:
+        pass
+    return _build_transform(*key)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from simdconv._api import conv2d, im2col, im2win
+from simdconv._backend_check import check_contract
 from simdconv._catalogue import AWKWARD_SIZES, PROBLEMS, Problem
 from simdconv._errors import BackendNotImplementedError
 from simdconv._layout import LAYOUTS, to_layout, weights_to
@@ -244,7 +245,7 @@ def check_backend(
     layouts: tuple[str, ...] = LAYOUTS,
     algorithms: tuple[str, ...] = ("auto", "direct", "im2col", "im2win", "implicit"),
 ) -> tuple[int, int]:
-    """Check a backend against the reference on the problems of the catalogue.
+    """Check a backend's contract, and its results on the problems of the catalogue.
 
     Parameters
     ----------
@@ -262,7 +263,7 @@ def check_backend(
     Raises
     ------
     AssertionError
-        At the first result that is wrong.
+        At the first result that is wrong, or the first rule that is broken.
     """
     ran = declined = 0
     problems = [problem for name in sets for problem in PROBLEMS[name]]
@@ -293,4 +294,5 @@ def check_backend(
                     as_defined = transform(x, size, backend="numpy", **window)
                     assert np.array_equal(stored, as_defined), f"{transform.__name__} {problem}"
                     ran += 1
+    check_contract(backend, layouts)
     return ran, declined

@@ -309,7 +309,9 @@ def test_import_is_quiet_and_starts_no_thread():
         "import sys, threading, numpy, simdconv;"
         "print(threading.active_count(), 'threadpoolctl' in sys.modules, 'scipy' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == ["1", "False", "False"]
     assert done.stderr == ""
 

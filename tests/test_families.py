@@ -1,5 +1,8 @@
 """Arrays that are not exactly ndarrays: NEP 18, subclasses, DLPack, __array__."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -161,3 +164,48 @@ def test_adapters(monkeypatch):
     monkeypatch.setitem(_families._adapters, "strange", "no_such_package:adapter")
     with pytest.raises(ImportError, match="adapter for strange"):
         conv2d(Strange(), W)
+
+
+def test_adapters_may_pass(monkeypatch):
+    from simdconv import _families
+
+    class Modest(Duck):
+        __module__ = "modest.arrays"
+
+    class Heir(Modest):
+        __module__ = "heir.arrays"
+
+    asked = []
+
+    def adapter(function, args, kwargs):
+        asked.append(function.__name__)
+        return NotImplemented
+
+    monkeypatch.setitem(_families._adapters, "modest", adapter)
+    assert conv2d(Modest("own"), W) == "own"
+    assert conv2d(X, Heir("heir's")) == "heir's"  # found by its base class
+    assert asked == ["conv2d", "conv2d"]
+
+
+def test_adapters_explain(monkeypatch):
+    from simdconv import _families
+
+    class Strange:
+        __module__ = "strange.arrays"
+
+    def adapter(function, args, kwargs):
+        assert function is simdconv.explain
+        return function(X, W, backend=kwargs["backend"])
+
+    monkeypatch.setitem(_families._adapters, "strange", adapter)
+    assert simdconv.explain(Strange(), W, backend="numpy").backend == "numpy"
+
+
+def test_importing_simdconv_imports_no_other_library():
+    code = (
+        "import sys, simdconv, numpy as np;"
+        "simdconv.conv2d(np.ones((1, 1, 2, 2)), np.ones((1, 1, 1, 1)));"
+        "print({'dask', 'torch', 'jax', 'xarray'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "set()", done.stderr

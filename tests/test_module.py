@@ -141,3 +141,11 @@ def test_other_arrays(tmp_path):
     assert np.array_equal(conv(stored), conv(X))
     torch = pytest.importorskip("torch")
     assert isinstance(Conv2d(torch.ones(4, 3, 3, 3))(torch.from_numpy(X)), torch.Tensor)
+
+
+@pytest.mark.parametrize("padding", [((3, 1), (3, 1)), ((1, 3), (2, 3)), ((2, 2), (2, 2)), (1, 2)])
+def test_every_form_of_padding_is_what_conv2d_makes_of_it(padding):
+    x = np.random.default_rng(3).standard_normal((2, 3, 9, 10)).astype(np.float32)
+    w = np.random.default_rng(4).standard_normal((4, 3, 3, 3)).astype(np.float32)
+    expected = simdconv.conv2d(x, w, padding=padding)
+    assert simdconv.Conv2d(w, padding=padding)(x).tobytes() == expected.tobytes()

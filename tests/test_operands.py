@@ -133,6 +133,22 @@ def test_empty_axes(backend, layout):
     assert np.all(out == 0)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("transform", ["im2col", "im2win"])
+def test_transforms_of_empty_images(backend, transform):
+    """im2win has w_p columns, and so something to fill, even where no window fits."""
+    run = getattr(simdconv, transform)
+    for shape in ((1, 1, 5, 0), (1, 1, 0, 5), (1, 1, 0, 0), (0, 1, 5, 0)):
+        x = np.ones(shape, np.float32)
+        for mode in ("constant", "edge", "reflect", "symmetric", "wrap"):
+            keywords = {"padding": "same", "padding_mode": mode, "backend": backend}
+            if transform == "im2win" and mode != "constant" and shape == (1, 1, 5, 0):
+                with pytest.raises(ValueError, match="cannot extend an image of width 0"):
+                    run(x, 3, **keywords)
+            else:
+                assert not run(x, 3, **keywords).any()
+
+
 def test_empty_images():
     x = np.ones((2, 4, 0, 7), np.float32)
     y = conv2d(x, W, BIAS, padding=((2, 1), (0, 0)))

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
 
+from simdconv._arguments import plain_str, show
 from simdconv._errors import BackendLoadError, BackendNotFoundError
 from simdconv.backends._base import API_VERSION, Backend
 
@@ -57,6 +59,16 @@ class _Entry:
 
 
 _lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    """Forget, in a forked child, a thread that was loading a backend and is not here."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 _entries = {
     "simd": _Entry("simd", "simdconv.backends.simd:load", 30),
     "blas": _Entry("blas", "simdconv.backends.blas:load", 20),
@@ -132,13 +144,14 @@ def names() -> list[str]:
 def check_name(name: object) -> str:
     """Return `name` if a backend is registered under it, else raise BackendNotFoundError."""
     if not isinstance(name, str):
-        raise TypeError(f"a backend is named by a str; got {name!r} ({type(name).__name__})")
-    if name not in _entries:
+        raise TypeError(f"a backend is named by a str; got {show(name)}")
+    text = plain_str(name)
+    if text not in _entries:
         _discover()
-    if name not in _entries:
+    if text not in _entries:
         known = ", ".join(names())
-        raise BackendNotFoundError(f"unknown backend {name!r}: expected one of {known}")
-    return name
+        raise BackendNotFoundError(f"unknown backend {show(text)}: expected one of {known}")
+    return text
 
 
 def get(name: str) -> Backend:

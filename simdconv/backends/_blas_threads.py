@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -104,8 +103,27 @@ def run_shared(work: Callable[[int, int], None], workers: int) -> None:
         if workers == 1:
             quietly(0)
             return
-        with ThreadPoolExecutor(workers - 1) as pool:
-            others = [pool.submit(quietly, worker) for worker in range(1, workers)]
-            quietly(0)
-        for other in others:
-            other.result()
+        errors: list[BaseException] = []
+
+        def elsewhere(worker: int) -> None:
+            try:
+                quietly(worker)
+            except BaseException as error:
+                errors.append(error)
+
+        here, threads = [0], []
+        for worker in range(1, workers):
+            thread = threading.Thread(target=elsewhere, args=(worker,))
+            try:
+                thread.start()
+                threads.append(thread)
+            except RuntimeError:  # the system starts no more: this thread does that one's work
+                here.append(worker)
+        try:
+            for worker in here:
+                quietly(worker)
+        finally:
+            for thread in threads:
+                thread.join()
+        if errors:
+            raise errors[0]

@@ -92,7 +92,7 @@ def problem_of(spec: Conv2dSpec | TransformSpec) -> _core.Problem:
 
 
 def _lane_share(size: int, lanes: int) -> float:
-    """How full whole vectors are. (Rows are not rounded up: a tile of ten takes ten rows' time.)."""
+    """How full whole vectors are: rows are not rounded up, a tile of ten takes ten rows of time."""
     return size / (-(-size // lanes) * lanes)
 
 
