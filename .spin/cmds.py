@@ -1,4 +1,4 @@
-"""The maintainer's commands that spin does not have: bench, ctest, lint."""
+"""The maintainer's commands that spin does not have as this package needs them."""
 
 import os
 import subprocess
@@ -19,6 +19,21 @@ def _run(*command, directory=ROOT, env=None):
         raise SystemExit(status)
 
 
+def _built(ctx):
+    """Build and install into build-install/; returns the environment in which that is imported."""
+    ctx.invoke(meson.build)
+    site = next((ROOT / "build-install").rglob("site-packages"))
+    return {**os.environ, "PYTHONPATH": str(site), "ASV_PYTHONPATH": str(site)}
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", nargs=-1)
+@click.pass_context
+def test(ctx, arguments):
+    """Build, and run pytest on what was built; ARGUMENTS go to pytest."""
+    _run(sys.executable, "-P", "-m", "pytest", *arguments, env=_built(ctx))
+
+
 @click.command()
 @click.option("--bench", "-b", metavar="PATTERN", multiple=True, help="Run what matches only.")
 @click.option("--compare", metavar="COMMIT", help="Compare HEAD with this commit, both built anew.")
@@ -33,12 +48,8 @@ def bench(ctx, bench, compare, quick):
     if compare:
         _run(*asv, "continuous", *options, compare, "HEAD", directory=ROOT / "asv_bench")
         return
-    ctx.invoke(meson.build)
-    site = next((ROOT / "build-install").rglob("site-packages"))
-    env = {**os.environ, "PYTHONPATH": str(site)}
-    options += ["--python", "same", "--show-stderr"]
-    _run(*asv, "run", "--environment", f"existing:{sys.executable}", *options,
-         "--dry-run", directory=ROOT / "asv_bench", env=env)  # fmt: skip
+    _run(*asv, "run", "--environment", f"existing:{sys.executable}", "--dry-run", "--show-stderr",
+         *options, directory=ROOT / "asv_bench", env=_built(ctx))  # fmt: skip
 
 
 @click.command()

@@ -11,6 +11,7 @@ import simdconv
 from simdconv import conv2d, to_layout
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
+torch.set_num_threads(1)  # two OpenMP runtimes that wait for each other's processors are slow
 F = torch.nn.functional
 
 MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wrap": "circular"}
