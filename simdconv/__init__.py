@@ -18,7 +18,7 @@ def _require_build() -> None:
     package = _find_spec("simdconv.backends.simd")  # importing it would need the extension
     places = None if package is None else package.submodule_search_locations
     name = "simdconv.backends.simd._core"
-    if places is None or not any(finder.find_spec(name, places) for finder in _sys.meta_path):
+    if places is None or not any(finder.find_spec(name, places, None) for finder in _sys.meta_path):
         raise ImportError(
             "simdconv's extension module is not here: this looks like the source tree, not the "
             "built package. Build and install it with `pip install .` in the repository's root "
