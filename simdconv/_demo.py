@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -230,6 +231,17 @@ def _work(console: Console, rows: list[_Row], filters: list[Filter]) -> list[_Re
     return references
 
 
+def _writable(out: str) -> Path:
+    """The directory, made if missing, and seen to be writable before the work begins."""
+    directory = Path(out)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return directory
+    except OSError as error:
+        raise ValueError(f"--out {out}: cannot write there: {error.strerror}") from None
+
+
 def run(image: str | None, out: str, size: int) -> int:
     """Run the demo.
 
@@ -260,8 +272,7 @@ def run(image: str | None, out: str, size: int) -> int:
     )
     full = pixels.shape[:2]
     pixels = pictures.shrink(pixels, size)
-    directory = Path(out)
-    directory.mkdir(parents=True, exist_ok=True)
+    directory = _writable(out)
     note = "" if pixels.shape[:2] == full else f", shrunk from {full[1]} x {full[0]}"
     console.print(Text(f"{name}: {pixels.shape[1]} x {pixels.shape[0]} pixels{note}"))
 

@@ -142,6 +142,20 @@ def _info(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _unread(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array in C order of this shape with no memory behind it, for what reads shapes only."""
+    if any(size < 0 for size in shape):
+        raise ValueError(f"{name}: sizes are not negative; got {','.join(map(str, shape))}")
+    strides, step = [], dtype.itemsize
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    if step >= 2**62:
+        raise ValueError(f"{name}: an array of {step} bytes is too large")
+    one = np.zeros(1, dtype)
+    return np.lib.stride_tricks.as_strided(one, shape, strides[::-1], writeable=False)
+
+
 def _explain(arguments: argparse.Namespace) -> int:
     from simdconv import explain, options
 
@@ -149,10 +163,12 @@ def _explain(arguments: argparse.Namespace) -> int:
     dtype, max_workspace = given["dtype"], given["max_workspace"]
     names = ("stride", "padding", "dilation", "groups", "padding_mode", "layout", "weight_layout",
              "activation", "algorithm", "num_threads", "backend")  # fmt: skip
-    x, w = np.empty(given["x"], dtype), np.empty(given["w"], dtype)
+    x, w = _unread("--x", given["x"], dtype), _unread("--w", given["w"], dtype)
     bias = None
     if given["bias"]:
-        bias = np.empty(w.shape[given["weight_layout"].index("O")] if w.ndim == 4 else 0, dtype)
+        weight_layout = given["weight_layout"]
+        named = w.ndim == 4 and weight_layout in WEIGHT_LAYOUTS
+        bias = np.empty(w.shape[weight_layout.index("O")] if named else 0, dtype)
     limit = {} if max_workspace is None else {"max_workspace": max_workspace}
     with options(**limit):
         print(explain(x, w, bias, **{name: given[name] for name in names}))

@@ -37,14 +37,18 @@ class SimdFilter(PackedFilter):
         self.packed = packed
 
 
+def _is_readable(x: np.ndarray, dtype: np.dtype, layout: str) -> bool:
+    """Whether kernels can read `x` as it lies: this dtype, aligned, innermost axis contiguous."""
+    if x.dtype != dtype or not x.flags.aligned or not x.dtype.isnative:
+        return False
+    axis = _INNERMOST[layout]
+    whole = all(stride % dtype.itemsize == 0 for stride in x.strides)
+    return whole and (x.strides[axis] == dtype.itemsize or x.shape[axis] == 1)
+
+
 def _readable(x: np.ndarray, dtype: np.dtype, layout: str) -> np.ndarray:
-    """`x` in this dtype, aligned, the innermost axis contiguous; copied only where it is not so."""
-    if x.dtype == dtype and x.flags.aligned and x.dtype.isnative:
-        axis = _INNERMOST[layout]
-        whole = all(stride % dtype.itemsize == 0 for stride in x.strides)
-        if whole and (x.strides[axis] == dtype.itemsize or x.shape[axis] == 1):
-            return x
-    return np.require(x, dtype, ["C", "A"])
+    """`x` itself if kernels can read it, else a copy that they can."""
+    return x if _is_readable(x, dtype, layout) else np.require(x, dtype, ["C", "A"])
 
 
 def _filter(w: np.ndarray, spec: Conv2dSpec, in_place: bool) -> np.ndarray:
@@ -126,8 +130,22 @@ class SimdBackend:
         return SimdFilter(key, data, finite, True)
 
     def transform(self, spec: TransformSpec, x: np.ndarray, out: np.ndarray) -> None:
-        """Store im2col or im2win."""
-        image = _readable(_base.batched_view(x, spec), spec.dtype, spec.layout)
+        """Store im2col or im2win.
+
+        Raises
+        ------
+        MemoryError
+            If copies of arrays that are not plain would exceed spec.max_workspace.
+        """
+        view = _base.batched_view(x, spec)
+        copied = 0 if _is_readable(view, spec.dtype, spec.layout) else view.size
+        copied += 0 if out.flags.c_contiguous and out.flags.aligned else out.size
+        if spec.max_workspace is not None and copied * spec.dtype.itemsize > spec.max_workspace:
+            raise MemoryError(
+                f"max_workspace={spec.max_workspace}: {spec.kind} copies "
+                f"{copied * spec.dtype.itemsize} bytes of arrays that are not contiguous"
+            )
+        image = _readable(view, spec.dtype, spec.layout)
         threads = spec.num_threads or _core.max_threads()
         with _base.contiguous_out(out) as result:
             _core.transform(plan.problem_of(spec), spec.kind == "im2win", image, result, threads)

@@ -169,7 +169,8 @@ def plan_conv2d(spec: Conv2dSpec, isa: str) -> SimdPlan:
     problem = problem_of(spec)
     threads = _core.threads_for(problem, spec.num_threads or _core.max_threads())
     bytes_needed = _core.workspace(index, problem, threads, False)
-    copies = _operand_copies(spec)
+    in_place = _core.filter_size(index, problem) == 0
+    copies = _operand_copies(spec, in_place)
     if spec.max_workspace is not None and bytes_needed + copies > spec.max_workspace:
         return _within_limit(spec, isa, bytes_needed + copies)
     notes = (f"operands that are not plain may be copied first: {copies} bytes",) if copies else ()
@@ -178,14 +179,15 @@ def plan_conv2d(spec: Conv2dSpec, isa: str) -> SimdPlan:
         workspace_bytes=bytes_needed, num_threads=threads, candidates=candidates,
         details={"isa": isa, "operand_copies": copies}, notes=notes,
     )  # fmt: skip
-    return SimdPlan(index, problem, _core.filter_size(index, problem) == 0, public)
+    return SimdPlan(index, problem, in_place, public)
 
 
-def _operand_copies(spec: Conv2dSpec) -> int:
+def _operand_copies(spec: Conv2dSpec, in_place: bool) -> int:
     """Bytes, at the most, of copies of arrays that the kernels cannot take as they are."""
+    filter_lies_right = spec.w_plain and spec.weight_layout == "OIHW"
     sizes = (
         (spec.x_shape, not spec.x_plain or spec.x_dtype != spec.dtype),
-        (spec.w_shape, spec.w_dtype != spec.dtype or not spec.w_plain),
+        (spec.w_shape, spec.w_dtype != spec.dtype or (in_place and not filter_lies_right)),
         (spec.out_shape, not spec.out_plain),
     )
     return sum(math.prod(shape) * spec.dtype.itemsize for shape, copied in sizes if copied)

@@ -78,7 +78,8 @@ static int FN(all_finite)(const T *w, ptrdiff_t n) {
  * pushes neither filters nor image out. */
 SC_INLINE int FN(streams)(const sc_problem *p) {
     double elements = (double)p->images * p->inner * p->groups * p->c_out * p->h_out * p->w_out;
-    return elements * sizeof(T) > (double)sc_cache_bytes(3) / 4;
+    const size_t most = (size_t)32 << 20; /* an L3 of many cores is not one core's */
+    return elements * sizeof(T) > (double)(sc_cache_bytes(3) < most ? sc_cache_bytes(3) : most) / 4;
 }
 
 SC_INLINE void FN(tile_epilogue)(const sc_problem *p, FN(tile) *t) {

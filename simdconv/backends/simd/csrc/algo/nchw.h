@@ -2,11 +2,14 @@
  * the number of images or threads, so an image has the same bits in any company):
  *
  *   filter_rows  vectors along the pixels of a row, in place: no transpose; unpadded, stride 1,
- *                rows that fill their vectors (1x1 runs over the whole plane as one row)
+ *                rows that fill their vectors (1x1 runs over the plane as one row); and, padded
+ *                or not, groups of so few filters that vectors of them would be mostly empty
  *   pixel_rows   else: rows are pixels, and the tile is transposed as it leaves the registers */
 static int FN(fills_vectors)(const sc_problem *p) {
+    enum { FEW = 4 };
     int padded = p->h_p > p->h_in || p->w_p > p->w_in;
     ptrdiff_t row = p->h_f == 1 && p->w_f == 1 && p->stride_h == 1 ? p->h_out * p->w_out : p->w_out;
+    if (p->stride_w == 1 && p->c_out <= FEW) return 1;
     return !padded && p->stride_w == 1 && row * 20 >= sc_ceil_div(row, VL) * VL * 19;
 }
 

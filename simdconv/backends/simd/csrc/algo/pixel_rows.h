@@ -2,15 +2,16 @@
  *
  *   for a group of filter blocks that shares L2          (block group)
  *     for image, output row, segment of the row          (a task)
- *       present the windows:  direct   in place, h_f runs (c_in*h_f in NCHW); at borders a patch
+ *       present the windows:  direct   in place, h_f runs (c_in*h_f in NCHW); in NHWC a patch at
+ *                                      borders, in NCHW with padding rows staged channels last
  *                             im2win   one strip of the segment, in L1 or L2
  *                             im2col   the matrix stored before the loop
  *       for tile of at most TILE_ROWS pixels, balanced over the row       (A: L1)
  *         for block of TILE_COLUMNS filters                               (B: streams from L2)
  *           micro-kernel over the whole K; result in registers till it is done
  *
- * NHWC stores rows, NCHW the transpose. Workspace: shared tables (and im2col's matrix), then a
- * patch or a strip a thread. */
+ * NHWC stores rows, NCHW the transpose. Workspace: shared tables (and im2col's matrix); a
+ * thread's strip or patch, its planes of an NCHW result, its packed filters. */
 /* Consecutive tiles whose windows lie at a fixed distance in one place: rows of `table` from `a`
  * on, pixel j at a + (j - j0)*a_row. */
 typedef struct {

@@ -37,13 +37,17 @@ int sc_isa_best(void) {
     return best;
 }
 
-size_t sc_cache_bytes(int level) {
-    static const size_t sane[] = {0, 32u << 10, 512u << 10, 4u << 20};
-    long told = -1;
+static size_t cache_bytes[4] = {0, 32u << 10, 512u << 10, 4u << 20}; /* where nobody tells */
+
+__attribute__((constructor)) static void ask_for_caches(void) {
 #ifdef _SC_LEVEL1_DCACHE_SIZE
-    told = sysconf(level == 1   ? _SC_LEVEL1_DCACHE_SIZE
-                   : level == 2 ? _SC_LEVEL2_CACHE_SIZE
-                                : _SC_LEVEL3_CACHE_SIZE);
+    static const int names_of_levels[] = {0, _SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE,
+                                          _SC_LEVEL3_CACHE_SIZE};
+    for (int level = 1; level <= 3; level++) {
+        long told = sysconf(names_of_levels[level]);
+        if (told > 0) cache_bytes[level] = (size_t)told;
+    }
 #endif
-    return told > 0 ? (size_t)told : sane[level >= 1 && level <= 3 ? level : 1];
 }
+
+size_t sc_cache_bytes(int level) { return cache_bytes[level >= 1 && level <= 3 ? level : 1]; }

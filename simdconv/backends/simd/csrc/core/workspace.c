@@ -47,6 +47,20 @@ static header *take_kept(size_t bytes) {
     return found;
 }
 
+/* gives back what is kept, before there is said to be no memory */
+static int drop_kept(void) {
+    int dropped = 0;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < KEPT_BLOCKS; i++) {
+        if (!kept[i]) continue;
+        munmap(kept[i], kept[i]->bytes);
+        kept[i] = NULL;
+        dropped = 1;
+    }
+    pthread_mutex_unlock(&lock);
+    return dropped;
+}
+
 static header *map(size_t bytes) {
     size_t slack = bytes >= huge_page ? huge_page : 0;
     char *start =
@@ -74,6 +88,7 @@ void *sc_block_take(size_t bytes) {
         bytes = rounded(bytes + LINE, bytes >= 2 * huge_page ? huge_page : 4096);
         block = take_kept(bytes);
         if (!block) block = map(bytes);
+        if (!block && drop_kept()) block = map(bytes);
     }
     return block ? (char *)block + LINE : NULL;
 }
