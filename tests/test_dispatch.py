@@ -14,58 +14,14 @@ import numpy as np
 import pytest
 
 import simdconv
-from simdconv import BackendLoadError, BackendNotFoundError, BackendNotImplementedError, backends
-from simdconv.backends._base import Plan
+from simdconv import BackendLoadError, BackendNotFoundError, BackendNotImplementedError
 
 X = np.ones((1, 2, 5, 5), np.float32)
 W = np.ones((3, 2, 3, 3), np.float32)
 FIRST = simdconv.get_backend()
 
 
-class Fake:
-    """A backend that fills the result with one number."""
-
-    api_version = 1
-
-    def __init__(self, name, value=7, reason=None):
-        self.name, self.value, self.reason, self.calls = name, value, reason, 0
-
-    def declines(self, spec):
-        return self.reason
-
-    def plan(self, spec):
-        return Plan(self.name, "direct", spec.layout, f"direct-{self.name}", 0)
-
-    def conv2d(self, spec, x, w, bias, out):
-        self.calls += 1
-        out[...] = self.value
-
-    def transform(self, spec, x, out):
-        out[...] = self.value
-
-
-@pytest.fixture(autouse=True)
-def clean():
-    before = dict(backends._entries)
-    yield
-    simdconv.set_backend(None)
-    backends._entries.clear()
-    backends._entries.update(before)
-    backends.generation += 1
-
-
-@pytest.fixture
-def seven():
-    fake = Fake("seven")
-    simdconv.register_backend("seven", lambda: fake)
-    return fake
-
-
-@pytest.fixture
-def eight():
-    fake = Fake("eight", 8)
-    simdconv.register_backend("eight", lambda: fake, priority=50)
-    return fake
+pytestmark = pytest.mark.usefixtures("clean_registry")
 
 
 def value(**keywords):
@@ -203,10 +159,12 @@ def test_unknown_names(front):
     assert value() == 18
 
 
-def test_broken_backends_are_listed_with_their_reason():
+def test_broken_backends_are_listed_with_their_reason(fake_backend):
     simdconv.register_backend("broken", lambda: 1 / 0)
     simdconv.register_backend("absent", "no_such_package.module:load")
-    simdconv.register_backend("old", lambda: type("Old", (Fake,), {"api_version": 0})("old"))
+    simdconv.register_backend(
+        "old", lambda: type("Old", (fake_backend,), {"api_version": 0})("old")
+    )
     simdconv.register_backend("empty", lambda: type("Empty", (), {"api_version": 1})())
     listed = {info.name: info for info in simdconv.list_backends()}
     assert "ZeroDivisionError" in listed["broken"].reason
@@ -240,12 +198,12 @@ def test_register_checks_its_arguments():
             simdconv.register_backend(*arguments, **keywords)
 
 
-def test_loaders_run_late_and_once():
+def test_loaders_run_late_and_once(fake_backend):
     calls = []
 
     def load():
         calls.append(1)
-        return Fake("lazy")
+        return fake_backend("lazy")
 
     simdconv.register_backend("lazy", load)
     assert value() == 18
@@ -255,9 +213,9 @@ def test_loaders_run_late_and_once():
     assert calls == [1]
 
 
-def test_registering_again_replaces(seven):
+def test_registering_again_replaces(seven, fake_backend):
     assert value(backend="seven") == 7
-    simdconv.register_backend("seven", lambda: Fake("seven", 77))
+    simdconv.register_backend("seven", lambda: fake_backend("seven", 77))
     assert value(backend="seven") == 77
 
 

@@ -11,57 +11,13 @@ import pytest
 import simdconv
 from simdconv import backends
 from simdconv._options import current_options
-from simdconv.backends._base import Plan
 
 X = np.ones((1, 2, 5, 5), np.float32)
 W = np.ones((3, 2, 3, 3), np.float32)
 FIRST = simdconv.get_backend()
 
 
-class Fake:
-    """A backend that fills the result with one number."""
-
-    api_version = 1
-
-    def __init__(self, name, value=7, reason=None):
-        self.name, self.value, self.reason, self.calls = name, value, reason, 0
-
-    def declines(self, spec):
-        return self.reason
-
-    def plan(self, spec):
-        return Plan(self.name, "direct", spec.layout, f"direct-{self.name}", 0)
-
-    def conv2d(self, spec, x, w, bias, out):
-        self.calls += 1
-        out[...] = self.value
-
-    def transform(self, spec, x, out):
-        out[...] = self.value
-
-
-@pytest.fixture(autouse=True)
-def clean():
-    before = dict(backends._entries)
-    yield
-    simdconv.set_backend(None)
-    backends._entries.clear()
-    backends._entries.update(before)
-    backends.generation += 1
-
-
-@pytest.fixture
-def seven():
-    fake = Fake("seven")
-    simdconv.register_backend("seven", lambda: fake)
-    return fake
-
-
-@pytest.fixture
-def eight():
-    fake = Fake("eight", 8)
-    simdconv.register_backend("eight", lambda: fake, priority=50)
-    return fake
+pytestmark = pytest.mark.usefixtures("clean_registry")
 
 
 def value(**keywords):
@@ -72,9 +28,11 @@ RULES = ("keyword", "inner", "outer", "set", "environment")  # from the stronges
 
 
 @pytest.mark.parametrize("strongest", range(len(RULES)))
-def test_each_rule_wins_over_those_after_it(monkeypatch, strongest):
+def test_each_rule_wins_over_those_after_it(monkeypatch, strongest, fake_backend):
     for number, rule in enumerate(RULES):
-        simdconv.register_backend(rule, lambda rule=rule, number=number: Fake(rule, 100 + number))
+        simdconv.register_backend(
+            rule, lambda rule=rule, number=number: fake_backend(rule, 100 + number)
+        )
     held = RULES[strongest:]
     monkeypatch.setenv("SIMDCONV_BACKEND", "environment")
     simdconv.set_backend(None)
