@@ -335,6 +335,6 @@ def transform_spec(
         return _build_transform(*key)
     try:
         return _cached_transform(*key)
-    except Exception:  # an unhashable or bad argument: the builder below says which, without a chain
+    except Exception:  # bad or unhashable: the builder below says which, without a chain
         pass
     return _build_transform(*key)
