@@ -5,7 +5,7 @@
  * see. `x` is the first channel of the group; row < 0: zeros. */
 static void FN(stage_inside)(const sc_problem *p, const T *x, ptrdiff_t columns, ptrdiff_t distance,
                              T *to) {
-    enum { B = 16 / sizeof(T), CHUNK = 16 };
+    enum { B = 16 / sizeof(T) };
     ptrdiff_t c = 0;
     if (p->x_w == 1)
         for (; c + B <= p->c_in; c += B) {
