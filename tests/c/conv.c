@@ -175,6 +175,16 @@ static void awkward_arguments(int step) {
         {1, 3, 2, 3, 7, 8, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1}, /* groups */
         {3, 2, 2, 18, 13, 12, 2, 3, 2, 2, 2, 2, 2, 2, 2, 2},
         {1, 5, 1, 2, 7, 7, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1},   /* depthwise with a multiplier */
+        {2, 37, 1, 1, 9, 25, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1}, /* depthwise: each form of its taps */
+        {1, 19, 1, 1, 21, 40, 5, 5, 2, 2, 1, 1, 2, 2, 2, 2},
+        {1, 18, 1, 1, 20, 33, 7, 7, 1, 1, 1, 1, 3, 3, 3, 3},
+        {1, 5, 1, 1, 30, 70, 4, 6, 3, 3, 1, 1, 1, 0, 0, 1},
+        {2, 16, 1, 1, 13, 35, 3, 2, 2, 1, 2, 3, 1, 2, 2, 1},
+        {1, 11, 4, 4, 10, 21, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1}, /* few filters a group */
+        {1, 6, 3, 5, 10, 18, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1},
+        {1, 3, 20, 2, 9, 17, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1},
+        {1, 1, 1, 1, 40, 128, 15, 11, 1, 1, 1, 1, 0, 0, 0, 0}, /* one channel, one filter */
+        {1, 1, 1, 3, 19, 129, 4, 9, 1, 1, 1, 1, 2, 1, 4, 4},
         {3, 1, 4, 7, 5, 6, 5, 6, 1, 1, 1, 1, 0, 0, 0, 0},   /* fully connected */
         {1, 1, 3, 4, 1, 40, 1, 5, 1, 1, 1, 1, 0, 0, 2, 2},  /* one row */
         {1, 1, 3, 4, 40, 1, 5, 1, 1, 1, 1, 1, 2, 2, 0, 0},  /* one column */
@@ -203,6 +213,12 @@ static void random_sizes(int count) {
                    random_below(3),      random_below(3),
                    random_below(4),      random_below(4)};
         if (random_below(4) == 0) s.n = 1 + random_below(18);
+        if (random_below(3) == 0) { /* groups of few filters */
+            s.groups = 1 + random_below(24);
+            s.c_in = 1 + random_below(4);
+            s.c_out = 1 + random_below(5);
+            s.h_f = 1 + random_below(7);
+        }
         try_sizes(s, turn);
     }
 }

@@ -34,6 +34,21 @@ static void FN(test_whole)(void) {
     FN(same)(v_load_halves(from + 1, from + VL), expected, "v_load_halves", 0);
 }
 
+static void FN(test_shuffles)(void) {
+    T from[2 * VL], expected[VL];
+    int lanes[VL];
+    for (int i = 0; i < 2 * VL; i++) from[i] = FN(number)(i);
+    for (int i = 0; i < VL; i++) expected[i] = from[2 * i];
+    FN(same)(v_even(v_load(from), v_load(from + VL)), expected, "v_even", 0);
+    for (int turn = 0; turn < VL; turn++) {
+        for (int i = 0; i < VL; i++) {
+            lanes[i] = (i / 2 * 3 + turn) % VL;
+            expected[i] = from[lanes[i]];
+        }
+        FN(same)(v_permute(v_load(from), v_index(lanes)), expected, "v_permute", turn);
+    }
+}
+
 /* Masked access reads and writes the first n lanes, and next to an unreadable page nothing else. */
 static void FN(test_masks)(void) {
     static const ptrdiff_t beyond[] = {VL + 1, 2 * VL, 1000, (ptrdiff_t)1 << 33};
@@ -115,6 +130,7 @@ static void FN(test_activations)(void) {
 
 static void FN(test)(void) {
     FN(test_whole)();
+    FN(test_shuffles)();
     FN(test_masks)();
     FN(test_arithmetic)();
     FN(test_activations)();

@@ -28,6 +28,8 @@ __all__ = ["SimdPlan", "kernel_index", "plan_conv2d", "problem_of"]
 ALGORITHMS = ("direct", "im2win", "implicit", "im2col")
 LANES = {"baseline": 16, "avx2": 32, "avx512": 64, "neon": 16}  # bytes of a register
 _SPARSE = "stride or dilation so far beyond the window that its rows would be mostly gaps"
+VERTICAL = {3: "channels", 4: "pixels"}  # forms of direct where groups have few filters (direct.h)
+VERTICAL_RATE = 0.5  # of its FMAs, with the copies it makes, to those of a packed tile
 IN_PLACE = 0.9  # rate of rows read where filters lie, to that of packed ones
 # FMAs of a register that pass while one element is copied: measured, one thread, AVX-512 and AVX2
 COPY: dict[object, float] = {
@@ -112,6 +114,12 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
     window = groups * pixels * spec.k * inner  # elements of im2col's matrix
     strip = spec.h_out * spec.w_p * spec.h_f * spec.c_in * inner * passes
     border = _border(spec)
+    if algorithm == "direct":
+        index = kernel_index()["direct", spec.layout, isa, _base.dtype_code(spec.dtype)][0]
+        if form := VERTICAL.get(_core.variant(index, problem_of(spec))):
+            along = {"channels": spec.c_out, "pixels": spec.w_out * inner}[form]
+            work = pixels * spec.k * spec.c_out * inner / lanes
+            return work / _lane_share(along, lanes) / VERTICAL_RATE
     copies = {
         "im2col": COPY["matrix"] * window,
         "im2win": COPY["strip"] * strip,

@@ -7,6 +7,7 @@
 
 #include "../ukernel/lanes.h"
 #include "../ukernel/rows.h"
+#include "../ukernel/vertical.h"
 
 #include "../pack/filter.h"
 #include "../pack/patches.h"
@@ -14,6 +15,8 @@
 #include "../pack/stage.h"
 #include "../pack/strip.h"
 #include "../pack/panel.h"
+#include "../pack/phases.h"
+#include "../pack/spread.h"
 
 #include "../algo/call.h"
 #include "../algo/planes.h"
@@ -22,6 +25,9 @@
 #include "../algo/pixel_rows.h"
 
 #include "../algo/filter_rows.h"
-#include "../algo/nchw.h"
+#include "../algo/vertical_channels.h"
+#include "../algo/vertical_pixels.h"
+
+#include "../algo/direct.h"
 #include "../algo/panel.h"
 #include "../ukernel/peak.h"

@@ -7,11 +7,14 @@
  *   v_stream(p, v)         a store past the caches, p aligned; v_stream_end() after them
  *   v_mask(n), v_load_mask(p, m), v_store_mask(p, v, m)    lanes >= n are not touched in memory
  *   v_load_halves(p, q)    lower half from p, upper half from q (where VHALVES_t is 1)
+ *   v_index(lanes), v_permute(v, index)    lane i of the result is lane lanes[i] of v
+ *   v_even(a, b)           the even lanes of a, then those of b
  *   v_fma(a, b, c) = a*b + c;  v_add;  v_clip(x, lo, hi), v_leaky(x, slope): NaN passes through
  * Written without suffix below, once SC_SUFFIX says which type this inclusion is for. */
 #undef T
 #undef vec
 #undef mask
+#undef vec_index
 #undef VL
 #undef VHALVES
 #if SC_IS_F64
@@ -29,6 +32,7 @@
 #endif
 #define vec FN(vec)
 #define mask FN(mask)
+#define vec_index FN(index)
 #define VL FN(VLANES)
 #define VHALVES FN(VHALVES)
 #ifndef v_load
@@ -42,6 +46,9 @@
 #define v_load_mask FN(v_load_mask)
 #define v_store_mask FN(v_store_mask)
 #define v_load_halves FN(v_load_halves)
+#define v_index FN(v_index)
+#define v_permute FN(v_permute)
+#define v_even FN(v_even)
 #define v_fma FN(v_fma)
 #define v_add FN(v_add)
 #define v_clip FN(v_clip)

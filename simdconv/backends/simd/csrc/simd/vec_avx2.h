@@ -11,6 +11,8 @@
 
 typedef __m256 vec_f32;
 typedef __m256d vec_f64;
+typedef __m256i index_f32;
+typedef __m256i index_f64;
 typedef __m256i mask_f32;
 typedef __m256i mask_f64;
 
@@ -43,6 +45,24 @@ VFN vec_f32 v_load_halves_f32(const float *p, const float *q) {
 }
 VFN vec_f64 v_load_halves_f64(const double *p, const double *q) {
     return _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(p)), _mm_loadu_pd(q), 1);
+}
+VFN index_f32 v_index_f32(const int *lanes) { return _mm256_loadu_si256((const __m256i *)lanes); }
+VFN index_f64 v_index_f64(const int *lanes) { /* of the halves of each double */
+    const __m256i i = _mm256_cvtepi32_epi64(_mm_loadu_si128((const __m128i *)lanes));
+    const __m256i twice = _mm256_add_epi64(i, i);
+    return _mm256_or_si256(twice,
+                           _mm256_slli_epi64(_mm256_add_epi64(twice, _mm256_set1_epi64x(1)), 32));
+}
+VFN vec_f32 v_permute_f32(vec_f32 v, index_f32 i) { return _mm256_permutevar8x32_ps(v, i); }
+VFN vec_f64 v_permute_f64(vec_f64 v, index_f64 i) {
+    return _mm256_castps_pd(_mm256_permutevar8x32_ps(_mm256_castpd_ps(v), i));
+}
+VFN vec_f32 v_even_f32(vec_f32 a, vec_f32 b) {
+    const __m256d pairs = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88));
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(pairs, 0xd8));
+}
+VFN vec_f64 v_even_f64(vec_f64 a, vec_f64 b) {
+    return _mm256_permute4x64_pd(_mm256_unpacklo_pd(a, b), 0xd8);
 }
 VFN vec_f32 v_fma_f32(vec_f32 a, vec_f32 b, vec_f32 c) { return _mm256_fmadd_ps(a, b, c); }
 VFN vec_f64 v_fma_f64(vec_f64 a, vec_f64 b, vec_f64 c) { return _mm256_fmadd_pd(a, b, c); }

@@ -11,6 +11,8 @@
 
 typedef __m512 vec_f32;
 typedef __m512d vec_f64;
+typedef __m512i index_f32;
+typedef __m512i index_f64;
 typedef __mmask16 mask_f32;
 typedef __mmask8 mask_f64;
 
@@ -38,6 +40,20 @@ VFN vec_f32 v_load_halves_f32(const float *p, const float *q) {
 }
 VFN vec_f64 v_load_halves_f64(const double *p, const double *q) {
     return _mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_loadu_pd(p)), _mm256_loadu_pd(q), 1);
+}
+VFN index_f32 v_index_f32(const int *lanes) { return _mm512_loadu_si512(lanes); }
+VFN index_f64 v_index_f64(const int *lanes) {
+    return _mm512_cvtepi32_epi64(_mm256_loadu_si256((const __m256i *)lanes));
+}
+VFN vec_f32 v_permute_f32(vec_f32 v, index_f32 i) { return _mm512_permutexvar_ps(i, v); }
+VFN vec_f64 v_permute_f64(vec_f64 v, index_f64 i) { return _mm512_permutexvar_pd(i, v); }
+VFN vec_f32 v_even_f32(vec_f32 a, vec_f32 b) {
+    const __m512i even =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return _mm512_permutex2var_ps(a, even, b);
+}
+VFN vec_f64 v_even_f64(vec_f64 a, vec_f64 b) {
+    return _mm512_permutex2var_pd(a, _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), b);
 }
 VFN vec_f32 v_fma_f32(vec_f32 a, vec_f32 b, vec_f32 c) { return _mm512_fmadd_ps(a, b, c); }
 VFN vec_f64 v_fma_f64(vec_f64 a, vec_f64 b, vec_f64 c) { return _mm512_fmadd_pd(a, b, c); }

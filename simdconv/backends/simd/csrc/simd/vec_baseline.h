@@ -13,6 +13,10 @@
 
 typedef float vec_f32 __attribute__((vector_size(16)));
 typedef double vec_f64 __attribute__((vector_size(16)));
+typedef struct {
+    int lane[4];
+} index_f32;
+typedef index_f32 index_f64;
 typedef ptrdiff_t mask_f32;
 typedef ptrdiff_t mask_f64;
 
@@ -41,6 +45,21 @@ typedef ptrdiff_t mask_f64;
         memcpy(&v, p, sizeof v / 2);                                                               \
         memcpy((char *)&v + sizeof v / 2, q, sizeof v / 2);                                        \
         return v;                                                                                  \
+    }                                                                                              \
+    VFN index_##t v_index_##t(const int *from) {                                                   \
+        index_##t index;                                                                           \
+        for (int i = 0; i < (lanes); i++) index.lane[i] = from[i];                                 \
+        return index;                                                                              \
+    }                                                                                              \
+    VFN vec_##t v_permute_##t(vec_##t v, index_##t index) {                                        \
+        vec_##t to = v;                                                                            \
+        for (int i = 0; i < (lanes); i++) to[i] = v[index.lane[i]];                                \
+        return to;                                                                                 \
+    }                                                                                              \
+    VFN vec_##t v_even_##t(vec_##t a, vec_##t b) {                                                 \
+        for (int i = 0; i < (lanes) / 2; i++) a[i] = a[2 * i];                                     \
+        for (int i = 0; i < (lanes) / 2; i++) a[i + (lanes) / 2] = b[2 * i];                       \
+        return a;                                                                                  \
     }                                                                                              \
     VFN vec_##t v_fma_##t(vec_##t a, vec_##t b, vec_##t c) { return a * b + c; }                   \
     VFN vec_##t v_add_##t(vec_##t a, vec_##t b) { return a + b; }                                  \

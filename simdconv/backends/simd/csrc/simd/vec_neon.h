@@ -12,6 +12,8 @@
 
 typedef float32x4_t vec_f32;
 typedef float64x2_t vec_f64;
+typedef uint8x16_t index_f32;
+typedef uint8x16_t index_f64;
 typedef ptrdiff_t mask_f32;
 typedef ptrdiff_t mask_f64;
 
@@ -62,6 +64,24 @@ VFN vec_f32 v_load_halves_f32(const float *p, const float *q) {
 VFN vec_f64 v_load_halves_f64(const double *p, const double *q) {
     return vcombine_f64(vld1_f64(p), vld1_f64(q));
 }
+VFN index_f32 v_index_f32(const int *lanes) { /* of bytes */
+    uint8_t bytes[16];
+    for (int i = 0; i < 16; i++) bytes[i] = (uint8_t)(lanes[i / 4] * 4 + i % 4);
+    return vld1q_u8(bytes);
+}
+VFN index_f64 v_index_f64(const int *lanes) {
+    uint8_t bytes[16];
+    for (int i = 0; i < 16; i++) bytes[i] = (uint8_t)(lanes[i / 8] * 8 + i % 8);
+    return vld1q_u8(bytes);
+}
+VFN vec_f32 v_permute_f32(vec_f32 v, index_f32 i) {
+    return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(v), i));
+}
+VFN vec_f64 v_permute_f64(vec_f64 v, index_f64 i) {
+    return vreinterpretq_f64_u8(vqtbl1q_u8(vreinterpretq_u8_f64(v), i));
+}
+VFN vec_f32 v_even_f32(vec_f32 a, vec_f32 b) { return vuzp1q_f32(a, b); }
+VFN vec_f64 v_even_f64(vec_f64 a, vec_f64 b) { return vuzp1q_f64(a, b); }
 VFN vec_f32 v_fma_f32(vec_f32 a, vec_f32 b, vec_f32 c) { return vfmaq_f32(c, a, b); }
 VFN vec_f64 v_fma_f64(vec_f64 a, vec_f64 b, vec_f64 c) { return vfmaq_f64(c, a, b); }
 VFN vec_f32 v_add_f32(vec_f32 a, vec_f32 b) { return vaddq_f32(a, b); }

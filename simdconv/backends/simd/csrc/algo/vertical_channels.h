@@ -1,0 +1,167 @@
+/* Driver "vertical_channels": NHWC, groups of few filters. Vectors lie along the output channels of
+ * all groups, lane l multiplies its own group's channels with its own filter.
+ *
+ *   for a few vectors of output channels                       (block group)
+ *     for image, block of output rows, segment of the row      (a task)
+ *       for row: spread the rows it is the first to want into a ring, padded      (L1)
+ *         for tile of at most VERTICAL_ROWS pixels, balanced over the segment
+ *           for vector: micro-kernel over the whole K, in the order (c, u, v)
+ *
+ * Workspace: for each thread sc_own, a table of runs, the rings, the filters of the block group. */
+typedef struct {
+    const sc_problem *p;
+    const sc_operands *o;
+    sc_strides y;
+    sc_loop loop;
+    ptrdiff_t k, channels, vectors, per_group; /* vectors of output channels; in a block group */
+    ptrdiff_t rows;                            /* of a task */
+    ptrdiff_t ring, columns;                   /* rows of a ring; columns of the widest segment */
+    size_t ring_at, packed_at, thread_bytes;
+} FN(channel_plan);
+
+static FN(channel_plan) FN(vertical_channels_plan)(const sc_problem *p, int threads, int packed) {
+    enum { MOST_VECTORS = 4, TASKS_A_THREAD = 8 };
+    FN(channel_plan) f;
+    size_t column, room = sc_cache_bytes(1) * 3 / 4;
+    ptrdiff_t reach = (p->w_f - 1) * p->dilation_w + 1, fit, busy, others;
+    memset(&f, 0, sizeof f);
+    f.p = p;
+    f.y = sc_result_strides(p);
+    f.k = p->c_in * p->h_f * p->w_f;
+    f.channels = p->groups * p->c_out;
+    f.vectors = sc_ceil_div(f.channels, VL);
+    f.ring = (p->h_f - 1) * p->dilation_h + 1;
+    f.columns = (p->w_out - 1) * p->stride_w + reach;
+    column = (size_t)(f.ring * p->c_in * VL) * sizeof(T);
+    f.per_group = sc_max(1, sc_min((ptrdiff_t)(room / (column * (size_t)f.columns)),
+                                   sc_min(f.vectors, MOST_VECTORS)));
+    f.loop.block_groups = sc_ceil_div(f.vectors, f.per_group);
+    f.loop.groups = 1;
+    f.loop.images = p->images;
+    fit = (ptrdiff_t)(sc_cache_bytes(2) / 4 / column) - reach; /* columns of a segment */
+    fit = sc_max(VERTICAL_ROWS, fit / p->stride_w);
+    f.loop.segments = sc_ceil_div(p->w_out, fit);
+    f.columns = (sc_ceil_div(p->w_out, f.loop.segments) - 1) * p->stride_w + reach;
+    others = f.loop.block_groups * f.loop.images * f.loop.segments;
+    busy = threads > 1 ? sc_ceil_div((ptrdiff_t)threads * TASKS_A_THREAD, others) : 1;
+    f.loop.rows = sc_min(busy, p->h_out);
+    f.rows = sc_ceil_div(p->h_out, f.loop.rows);
+    f.loop.rows = sc_ceil_div(p->h_out, f.rows);
+    f.ring_at = sc_lines(sizeof(sc_own)) + sc_lines((size_t)(p->c_in * p->h_f) * sizeof(sc_run));
+    f.packed_at = f.ring_at + sc_lines(column * (size_t)(f.columns * f.per_group));
+    f.thread_bytes =
+        f.packed_at + (packed ? 0 : sc_lines((size_t)(f.per_group * f.k * VL) * sizeof(T)));
+    return f;
+}
+
+static ptrdiff_t FN(vertical_channels_filter_size)(const sc_kernel *kernel, const sc_problem *p) {
+    (void)kernel;
+    return sc_ceil_div(p->groups * p->c_out, VL) * VL * p->c_in * p->h_f * p->w_f;
+}
+
+static size_t FN(vertical_channels_workspace)(const sc_kernel *kernel, const sc_problem *p,
+                                              int threads, int packed) {
+    (void)kernel;
+    return (size_t)threads * FN(vertical_channels_plan)(p, threads, packed).thread_bytes;
+}
+
+/* vectors [i, last) of filters, one after the other: k = (c, u, v) */
+static void FN(pack_channel_vectors)(const sc_problem *p, const T *w, ptrdiff_t i, ptrdiff_t last,
+                                     T *to) {
+    const filter_order order = {p->h_f * p->w_f, p->w_f, 1};
+    for (; i < last; i++, to += p->c_in * p->h_f * p->w_f * VL)
+        FN(pack_filters)(p, order, w + i * VL * p->w_o, VL,
+                         sc_min(VL, p->groups * p->c_out - i * VL), to);
+}
+
+static int FN(vertical_channels_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w,
+                                      void *packed, sc_team team) {
+    (void)team;
+    FN(pack_channel_vectors)(p, w, 0, sc_ceil_div(p->groups * p->c_out, VL), packed);
+    return FN(all_finite)(packed, FN(vertical_channels_filter_size)(kernel, p));
+}
+
+/* Output row m: padded rows from *staged on are spread, those before are in the ring. Returns the
+ * runs of its windows. */
+static ptrdiff_t FN(channel_row)(const FN(channel_plan) *f, const sc_task *at,
+                                 const FN(spreading) *spread, ptrdiff_t vectors, ptrdiff_t m,
+                                 ptrdiff_t start, ptrdiff_t *staged, T *ring, sc_run *runs) {
+    const sc_problem *p = f->p;
+    const T *x = (const T *)f->o->x + at->image * p->x_image;
+    const ptrdiff_t line = f->columns * VL, slot = p->c_in * line;
+    ptrdiff_t count = 0;
+    for (ptrdiff_t u = 0; u < p->h_f; u++) {
+        ptrdiff_t padded = m * p->stride_h + u * p->dilation_h, source = sc_source_row(p, m, u);
+        if (padded < *staged && p->dilation_h == 1) continue;
+        for (ptrdiff_t v = 0; v < vectors; v++)
+            FN(spread_row)(p, spread + v, x, source, start, f->columns,
+                           ring + (v * f->ring + padded % f->ring) * slot);
+    }
+    *staged = m * p->stride_h + (p->h_f - 1) * p->dilation_h + 1;
+    for (ptrdiff_t c = 0; c < p->c_in; c++)
+        for (ptrdiff_t u = 0; u < p->h_f; u++, count++) {
+            ptrdiff_t padded = m * p->stride_h + u * p->dilation_h;
+            runs[count].x = padded % f->ring * slot + c * line;
+            runs[count].k = count * p->w_f * VL;
+        }
+    return count;
+}
+
+static void FN(vertical_channels_task)(void *context, ptrdiff_t task, int thread) {
+    const FN(channel_plan) *f = context;
+    const sc_problem *p = f->p;
+    char *part = (char *)f->o->workspace + (size_t)thread * f->thread_bytes;
+    sc_own *own = (sc_own *)part;
+    sc_run *runs = (sc_run *)(part + sc_lines(sizeof(sc_own)));
+    T *ring = (T *)(part + f->ring_at), *packed = (T *)(part + f->packed_at);
+    sc_task at = loop_task(&f->loop, task);
+    ptrdiff_t first = at.block_group * f->per_group;
+    ptrdiff_t vectors = sc_min(f->per_group, f->vectors - first), staged = 0;
+    ptrdiff_t j0 = sc_part(p->w_out, f->loop.segments, at.segment);
+    ptrdiff_t j1 = sc_part(p->w_out, f->loop.segments, at.segment + 1);
+    ptrdiff_t tiles = sc_ceil_div(j1 - j0, VERTICAL_ROWS);
+    ptrdiff_t m = at.row * f->rows, last = sc_min(p->h_out, m + f->rows);
+    const T *filters = packed;
+    FN(spreading) spread[4];
+    FN(tile) t;
+    if (f->o->packed) filters = (const T *)f->o->packed + first * f->k * VL;
+    else if (own->held != at.block_group + 1)
+        FN(pack_channel_vectors)(p, f->o->w, first, first + vectors, packed);
+    own->held = at.block_group + 1;
+    memset(&t, 0, sizeof t);
+    FN(tile_epilogue)(p, &t);
+    t.runs = runs;
+    t.len = p->w_f;
+    t.a_row = VL;
+    t.b_step = p->dilation_w * VL;
+    t.b_vector = p->stride_w * VL;
+    t.c_row = f->y.w;
+    for (ptrdiff_t v = 0; v < vectors; v++) spread[v] = FN(spreading_of)(p, (first + v) * VL);
+    for (; m < last; m++) {
+        T *y = (T *)f->o->y + at.image * f->y.image + m * f->y.h + first * VL;
+        t.count =
+            FN(channel_row)(f, &at, spread, vectors, m, j0 * p->stride_w, &staged, ring, runs);
+        for (ptrdiff_t tile = 0; tile < tiles; tile++) {
+            ptrdiff_t j = sc_part(j1 - j0, tiles, tile);
+            ptrdiff_t rows = sc_part(j1 - j0, tiles, tile + 1) - j;
+            for (ptrdiff_t v = 0; v < vectors; v++) {
+                t.a = filters + v * f->k * VL;
+                t.b = ring + v * f->ring * p->c_in * f->columns * VL + j * p->stride_w * VL;
+                t.c = y + (j0 + j) * f->y.w + v * VL;
+                t.columns[0] = spread[v].lanes;
+                t.bias = f->o->bias ? (const T *)f->o->bias + (first + v) * VL : NULL;
+                FN(vertical_kernels)[rows - 1][BY_LANE](&t);
+            }
+        }
+    }
+    if (t.stream) v_stream_end();
+}
+
+static void FN(vertical_channels_run)(const sc_kernel *kernel, const sc_problem *p,
+                                      const sc_operands *o) {
+    FN(channel_plan) f = FN(vertical_channels_plan)(p, o->team.threads, o->packed != NULL);
+    (void)kernel;
+    f.o = o;
+    forget_filters(o->workspace, f.thread_bytes, o->team.threads);
+    sc_parallel(loop_tasks(&f.loop), o->team, FN(vertical_channels_task), &f);
+}

@@ -1,0 +1,61 @@
+/* Rows of a picture with their padding, for vectors along their pixels: padded column first + q
+ * goes to phase q % stride_w, place q / stride_w, so that what a tap of consecutive outputs wants
+ * is consecutive. Phases are `phase` elements apart, and end in zeros. */
+typedef struct {
+    ptrdiff_t before, inside, count; /* of places: in the left padding, up to the right one, all */
+    ptrdiff_t first, column;         /* padded column of place 0; source column of place `before` */
+} FN(phase_span);
+
+static FN(phase_span) FN(phase_span_of)(const sc_problem *p, ptrdiff_t first, ptrdiff_t columns) {
+    const ptrdiff_t stride = p->stride_w, room = p->left + p->w_in - first;
+    FN(phase_span) s;
+    s.count = sc_ceil_div(columns, stride);
+    s.before = sc_min(p->left > first ? sc_ceil_div(p->left - first, stride) : 0, s.count);
+    s.inside = sc_max(s.before, room > 0 ? sc_min(sc_ceil_div(room, stride), s.count) : 0);
+    s.first = first;
+    s.column = first + s.before * stride - p->left;
+    return s;
+}
+
+static void FN(phase_inside)(const sc_problem *p, const T *restrict from, ptrdiff_t count,
+                             T *restrict to) {
+    const ptrdiff_t step = p->stride_w * p->x_w, inner = p->inner;
+    ptrdiff_t i = 0;
+    if (p->stride_w == 1 && p->x_w == inner) {
+        for (; i + VL <= count * inner; i += VL) v_store(to + i, v_load(from + i));
+        if (i < count * inner) v_store(to + i, v_load_mask(from + i, v_mask(count * inner - i)));
+    } else if (inner > 1) {
+        for (; i < count; i++) FN(copy)(to + i * inner, from + i * step, inner);
+    } else if (step == 2) {
+        for (; i + VL < count; i += VL)
+            v_store(to + i, v_even(v_load(from + 2 * i), v_load(from + 2 * i + VL)));
+        if (i < count) { /* the last place is the last element */
+            const ptrdiff_t left = 2 * (count - i) - 1;
+            const vec low = v_load_mask(from + 2 * i, v_mask(left));
+            v_store(to + i, left <= VL
+                                ? v_even(low, v_zero())
+                                : v_even(low, v_load_mask(from + 2 * i + VL, v_mask(left - VL))));
+        }
+    } else {
+        for (; i < count; i++) to[i] = from[i * step];
+    }
+}
+
+SC_INLINE void FN(zeros)(T *to, ptrdiff_t count) {
+    for (ptrdiff_t i = 0; i < count; i += VL) v_store(to + i, v_zero());
+}
+
+/* One phase of one row that has a source, whose padding holds zeros already. `x` is the channel's
+ * first element. Up to a vector past the phase's end may be overwritten with zeros. */
+SC_INLINE void FN(phase_row)(const sc_problem *p, const FN(phase_span) *s, const T *x,
+                             ptrdiff_t row, T *to) {
+    const ptrdiff_t stride = p->stride_w, inner = p->inner;
+    FN(phase_inside)(p, x + row * p->x_h + s->column * p->x_w, s->inside - s->before,
+                     to + s->before * inner);
+    if (p->padding == SC_CONSTANT) return;
+    for (ptrdiff_t i = 0; i < s->count; i++) {
+        if (i == s->before) i = s->inside;
+        if (i < s->count)
+            FN(copy)(to + i * inner, FN(source)(p, x, row, s->first + i * stride), inner);
+    }
+}

@@ -1,0 +1,84 @@
+/* Micro-kernel "vertical": one vector an output, for groups of few filters.
+ *
+ *   acc[i] = sum over runs r, taps u of
+ *                weight(a + runs[r].k + u*a_row) * vector(b + runs[r].x + u*b_step + i*b_vector)
+ *
+ * Outputs i follow one another along the axis that the taps slide along: rows of NCHW, CHWN and
+ * CHWN8, where a weight is one element for all lanes (BY_FILTER); columns of NHWC, where each lane
+ * is a channel with a weight of its own (BY_LANE). Where outputs are one or two taps apart, three
+ * or five taps share their vectors: each is loaded once for all the outputs that want it. The sum
+ * of an output runs over the same products in the same order however many outputs a tile has.
+ * Per step of three taps and eight rows: 10 loads, 3 weights, 24 FMAs. */
+#define VERTICAL_ROWS 8
+#ifndef SC_VERTICAL_WEIGHTS
+#define SC_VERTICAL_WEIGHTS
+enum { BY_FILTER, BY_LANE, N_VERTICAL_WEIGHTS };
+#define FOR_VERTICAL_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#endif
+
+/* `taps` taps, outputs `stride` taps apart (0: anything apart; one tap) */
+SC_INLINE void FN(vertical_taps)(const FN(tile) *t, const int rows, const int taps,
+                                 const int stride, const int weights, const T *a, const T *b,
+                                 vec (*acc)[TILE_VECTORS]) {
+    const ptrdiff_t step = stride ? t->b_step : t->b_vector;
+    const int apart = stride ? stride : 1, vectors = (rows - 1) * apart + taps;
+    vec w[5];
+#pragma GCC unroll 5
+    for (int u = 0; u < taps; u++) {
+        w[u] = weights == BY_LANE ? v_load(a) : v_bcast(a);
+        a += t->a_row;
+    }
+#pragma GCC unroll 20
+    for (int i = 0; i < vectors; i++) {
+        const vec x = v_load(b);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            const int u = i - r * apart;
+            if (u >= 0 && u < taps) acc[r][0] = v_fma(w[u], x, acc[r][0]);
+        }
+        b += step;
+    }
+}
+
+SC_INLINE void FN(vertical_kernel)(const FN(tile) *t, const int rows, const int weights) {
+    const ptrdiff_t a_row = t->a_row, b_step = t->b_step;
+    const int apart = t->b_vector == b_step ? 1 : t->b_vector == 2 * b_step ? 2 : 0;
+    vec acc[VERTICAL_ROWS][TILE_VECTORS];
+    mask valid = v_mask(t->columns[0]);
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++) acc[i][0] = v_zero();
+    for (const sc_run *run = t->runs, *end = run + t->count; run < end; run++) {
+        const T *a = t->a + run->k, *b = t->b + run->x;
+        for (ptrdiff_t left = t->len, taken; left > 0;
+             left -= taken, a += taken * a_row, b += taken * b_step) {
+            taken = !apart || left < 3 ? 1 : left < 5 || left == 6 ? 3 : 5;
+            if (taken == 1) FN(vertical_taps)(t, rows, 1, 0, weights, a, b, acc);
+            else if (taken == 3 && apart == 1) FN(vertical_taps)(t, rows, 3, 1, weights, a, b, acc);
+            else if (taken == 3) FN(vertical_taps)(t, rows, 3, 2, weights, a, b, acc);
+            else if (apart == 1) FN(vertical_taps)(t, rows, 5, 1, weights, a, b, acc);
+            else FN(vertical_taps)(t, rows, 5, 2, weights, a, b, acc);
+        }
+    }
+    if (t->bias) {
+        const vec bias = weights == BY_LANE ? v_load_mask(t->bias, valid) : v_bcast(t->bias);
+#pragma GCC unroll 8
+        for (int i = 0; i < rows; i++) acc[i][0] = v_add(acc[i][0], bias);
+    }
+    if (t->activation != SC_ACT_NONE) {
+#pragma GCC unroll 8
+        for (int i = 0; i < rows; i++) acc[i][0] = FN(tile_activate)(t, acc[i][0]);
+    }
+    FN(tile_store_rows)(t, rows, 1, &valid, acc);
+}
+
+#define VERTICAL_KERNEL(rows)                                                                      \
+    static void FN(by_filter_##rows)(const FN(tile) *t) {                                          \
+        FN(vertical_kernel)(t, rows, BY_FILTER);                                                   \
+    }                                                                                              \
+    static void FN(by_lane_##rows)(const FN(tile) *t) { FN(vertical_kernel)(t, rows, BY_LANE); }
+FOR_VERTICAL_ROWS(VERTICAL_KERNEL)
+#undef VERTICAL_KERNEL
+#define VERTICAL_ENTRY(rows) {FN(by_filter_##rows), FN(by_lane_##rows)},
+static void (*const FN(vertical_kernels)[VERTICAL_ROWS][N_VERTICAL_WEIGHTS])(const FN(tile) *) = {
+    FOR_VERTICAL_ROWS(VERTICAL_ENTRY)};
+#undef VERTICAL_ENTRY
