@@ -28,18 +28,22 @@ __all__ = ["SimdPlan", "kernel_index", "plan_conv2d", "problem_of"]
 ALGORITHMS = ("direct", "im2win", "implicit", "im2col")
 LANES = {"baseline": 16, "avx2": 32, "avx512": 64, "neon": 16}  # bytes of a register
 _SPARSE = "stride or dilation so far beyond the window that its rows would be mostly gaps"
-VERTICAL = {3: "channels", 4: "pixels"}  # forms of direct where groups have few filters (direct.h)
-VERTICAL_RATE = 0.5  # of its FMAs, with the copies it makes, to those of a packed tile
-IN_PLACE = 0.9  # rate of rows read where filters lie, to that of packed ones
+# what vectors lie along in the forms of direct (csrc/algo/direct.h)
+FORMS = ("filters", "staged filters", "pixels", "vertical filters", "vertical pixels")
+VERTICAL_COPIES = 9.0  # FMAs that pass in a vertical form beside those of an output: copies, stores
+IN_PLACE = 0.98  # rate of rows read where filters lie, to that of packed ones
 # FMAs of a register that pass while one element is copied: measured, one thread, AVX-512 and AVX2
 COPY: dict[object, float] = {
+    "filter": 0.5,  # as if for two images: the number of images may not matter
     "matrix": 3.0,
     "strip": 1.0,
     "patch": 1.5,
-    ("panel", "NHWC"): 2.6,
-    ("panel", "NCHW"): 0.9,
-    ("panel", "CHWN"): 2.0,
-    ("panel", "CHWN8"): 1.9,
+    "stage": 1.0,
+    "transpose": 0.5,
+    ("panel", "NHWC"): 0.9,
+    ("panel", "NCHW"): 0.7,
+    ("panel", "CHWN"): 0.7,
+    ("panel", "CHWN8"): 0.7,
 }
 
 
@@ -114,28 +118,36 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
     window = groups * pixels * spec.k * inner  # elements of im2col's matrix
     strip = spec.h_out * spec.w_p * spec.h_f * spec.c_in * inner * passes
     border = _border(spec)
-    if algorithm == "direct":
-        index = kernel_index()["direct", spec.layout, isa, _base.dtype_code(spec.dtype)][0]
-        if form := VERTICAL.get(_core.variant(index, problem_of(spec))):
-            along = {"channels": spec.c_out, "pixels": spec.w_out * inner}[form]
-            work = pixels * spec.k * spec.c_out * inner / lanes
-            return work / _lane_share(along, lanes) / VERTICAL_RATE
     copies = {
         "im2col": COPY["matrix"] * window,
         "im2win": COPY["strip"] * strip,
         "implicit": COPY["panel", spec.layout] * window,
         "direct": COPY["patch"] * window * border / spec.w_out * passes if inner > 1 else 0,
     }[algorithm]
+    form = "filters" if spec.layout == "NHWC" else "pixels"  # that vectors lie along
+    if algorithm == "direct":
+        index = kernel_index()["direct", spec.layout, isa, _base.dtype_code(spec.dtype)][0]
+        form = FORMS[_core.variant(index, problem_of(spec))]
+    elif algorithm == "im2win" and spec.layout == "NCHW":
+        form = "filters"
+    if form.startswith("vertical"):
+        along = spec.c_out if form == "vertical filters" else spec.w_out * inner
+        work = pixels * (spec.k + VERTICAL_COPIES) * spec.c_out * inner / lanes
+        return work / _lane_share(along, lanes)
     if algorithm == "implicit":
         full = IN_PLACE * _lane_share(pixels * inner, lanes)
-    elif inner == 1 and not (spec.layout == "NCHW" and algorithm == "im2col"):
-        full = _lane_share(filters, lanes)
-        copies += groups * filter_bytes / spec.dtype.itemsize
+        transposed = spec.layout == "NHWC"
     else:
+        copies += COPY["filter"] * groups * filters * spec.k
+        transposed = form.endswith("filters") and spec.layout == "NCHW"
         inside = (spec.w_out - border) * inner
         vectors = -(-inside // lanes) + -(-border * inner // lanes)
-        full = spec.w_out * inner / (vectors * lanes)
-        copies += groups * filter_bytes / spec.dtype.itemsize
+        pixel_share = spec.w_out * inner / (vectors * lanes)
+        full = _lane_share(filters, lanes) if form.endswith("filters") else pixel_share
+        if form == "staged filters":
+            rows = spec.h_out * min(spec.h_f, spec.stride[0])
+            copies += COPY["stage"] * rows * spec.w_p * spec.c_in
+    copies += COPY["transpose"] * groups * pixels * filters * inner if transposed else 0
     return groups * pixels * spec.k * filters * inner / lanes / full + copies
 
 

@@ -20,6 +20,7 @@ static int FN(direct_variant)(const sc_problem *p) {
     if (p->stride_h > 4 * reach_h || p->stride_w > 4 * reach_w || reach_h > 16 * p->h_f ||
         reach_w > 16 * p->w_f)
         few = sparse = 0; /* what a stage holds would be mostly gaps */
+    if (few && p->layout == SC_NHWC && p->groups * p->c_in * p->c_out == 1) return BY_PIXELS;
     if (p->layout == SC_NHWC) return sparse ? BY_CHANNELS : BY_PIXEL_ROWS;
     if (few) return BY_PIXELS;
     if (p->layout != SC_NCHW) return BY_FILTER_ROWS;

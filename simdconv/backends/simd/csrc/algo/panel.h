@@ -17,7 +17,7 @@ typedef struct {
     sc_loop loop; /* segment: tile; row: range of filter blocks */
     ptrdiff_t k, blocks;
     ptrdiff_t columns, vectors, tiles; /* of an image, or of all of them */
-    size_t table_bytes, panel_bytes, thread_bytes;
+    size_t table_bytes, panel_bytes, spans_bytes, thread_bytes;
 } FN(panel_plan);
 
 static FN(panel_plan) FN(panel_plan_of)(const sc_kernel *kernel, const sc_problem *p, int threads) {
@@ -41,7 +41,8 @@ static FN(panel_plan) FN(panel_plan_of)(const sc_kernel *kernel, const sc_proble
     f.loop.rows = row_segments(f.blocks, p->groups * f.loop.images * f.tiles, threads, 0, 0);
     f.table_bytes = sc_lines(sizeof(sc_run));
     f.panel_bytes = sc_lines((size_t)(f.k * TILE_COLUMNS) * sizeof(T));
-    f.thread_bytes = f.panel_bytes + sc_lines(sizeof(ptrdiff_t));
+    f.spans_bytes = sc_lines((size_t)(TILE_COLUMNS * p->w_f) * sizeof(FN(piece_span)));
+    f.thread_bytes = f.panel_bytes + f.spans_bytes + sc_lines(sizeof(ptrdiff_t));
     return f;
 }
 
@@ -78,8 +79,8 @@ static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
     const sc_problem *p = f->p;
     sc_task at = loop_task(&f->loop, task);
     T *panel = (T *)((char *)f->o->workspace + f->table_bytes + (size_t)thread * f->thread_bytes);
-    ptrdiff_t *held =
-        (ptrdiff_t *)((char *)panel + f->panel_bytes); /* which tile the panel is, + 1 */
+    ptrdiff_t *held = (ptrdiff_t *)((char *)panel + f->panel_bytes +
+                                    f->spans_bytes); /* which tile the panel is, + 1 */
     ptrdiff_t vector = sc_part(f->vectors, f->tiles, at.segment);
     int vectors = (int)(sc_part(f->vectors, f->tiles, at.segment + 1) - vector), pieces;
     ptrdiff_t first = vector * VL, columns = sc_min(vectors * VL, f->columns - first);
@@ -93,7 +94,7 @@ static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
     pieces = cut_pieces(p, at.image, first, columns, piece);
     if (*held != 1 + task / f->loop.rows) {
         FN(pack_panel)(p, (const T *)f->o->x + at.group * p->c_in * p->x_c, piece, pieces,
-                       vectors * VL, panel);
+                       vectors * VL, (FN(piece_span) *)((char *)panel + f->panel_bytes), panel);
         *held = 1 + task / f->loop.rows;
     }
     t.runs = f->o->workspace;
@@ -139,6 +140,6 @@ static void FN(panel_run)(const sc_kernel *kernel, const sc_problem *p, const sc
     run->x = run->k = 0;
     for (int thread = 0; thread < o->team.threads; thread++)
         *(ptrdiff_t *)((char *)o->workspace + f.table_bytes + (size_t)thread * f.thread_bytes +
-                       f.panel_bytes) = 0;
+                       f.panel_bytes + f.spans_bytes) = 0;
     sc_parallel(loop_tasks(&f.loop), o->team, FN(panel_task), &f);
 }

@@ -66,7 +66,7 @@ static FN(plane_plan) FN(vertical_pixels_plan)(const sc_problem *p, int threads)
     f.planes = p->images * p->groups;
     f.together = f.segments = 1;
     /* of NCHW the pixels of a row are known to be neighbours; the strides of x are not known yet */
-    f.staged = p->h_p > p->h_in || p->w_p > p->w_in || p->stride_w > 1 || p->inner > 1 ||
+    f.staged = p->h_p > p->h_in || p->w_p > p->w_in || p->stride_w > 1 || p->layout != SC_NCHW ||
                p->w_out < VL || FN(rows_meet)(p);
     FN(measure_phases)(&f);
     most = sc_max(1, p->w_out * p->inner / (4 * VL)); /* a segment is four vectors at least */

@@ -14,8 +14,8 @@
 #include "../pack/border.h"
 #include "../pack/stage.h"
 #include "../pack/strip.h"
-#include "../pack/panel.h"
 #include "../pack/phases.h"
+#include "../pack/panel.h"
 #include "../pack/spread.h"
 
 #include "../algo/call.h"

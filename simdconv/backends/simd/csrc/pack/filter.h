@@ -58,40 +58,42 @@ static inline ptrdiff_t filter_step(filter_walk *w) {
 }
 #endif
 
-/* `lanes` filters, w_o apart, from element 0 to `count`: to column 0 of packed */
-static void FN(pack_lanes)(const sc_problem *p, filter_walk walk, const T *w, ptrdiff_t count,
-                           ptrdiff_t width, ptrdiff_t lanes, T *packed) {
-    enum { B = 16 / sizeof(T), LINE = 64 / sizeof(T), AHEAD = 4 * LINE };
-    ptrdiff_t k = 0;
-    for (; k + B <= count; k += B) {
-        ptrdiff_t at[B], j = 0;
-        for (int n = 0; n < B; n++) at[n] = filter_step(&walk) * width;
-        for (; k % LINE == 0 && j < lanes; j++) __builtin_prefetch(w + j * p->w_o + k + AHEAD);
-        j = 0;
-        for (; j + B <= lanes; j += B) {
-            FN(block) r[B], s[B];
-            for (int n = 0; n < B; n++) memcpy(&r[n], w + (j + n) * p->w_o + k, 16);
-            FN(transpose_block)(r, s);
-            for (int n = 0; n < B; n++) memcpy(packed + at[n] + j, &s[n], 16);
+/* `filters` filters, w_o apart, of `count` elements, in the order in which they lie. In chunks of
+ * some lines of VL filters: filters lie a multiple of half a page apart as often as not, and more of
+ * them would push each other's lines out of L1. */
+static void FN(pack_walk)(const sc_problem *p, filter_walk walk, const T *w, ptrdiff_t count,
+                          ptrdiff_t width, ptrdiff_t filters, T *packed) {
+    enum { LINE = 64 / sizeof(T), CHUNK = 4 * LINE };
+    for (ptrdiff_t first = 0; first < count; first += CHUNK) {
+        const ptrdiff_t elements = sc_min(CHUNK, count - first), whole = elements / VL * VL;
+        ptrdiff_t at[CHUNK];
+        for (ptrdiff_t k = 0; k < elements; k++) at[k] = filter_step(&walk) * width;
+        for (ptrdiff_t j = 0; j < filters; j += VL) {
+            const T *from = w + j * p->w_o + first;
+            T *to = packed + j;
+            ptrdiff_t lanes = sc_min(VL, filters - j), k = 0;
+            for (; k < whole && lanes == VL; k += VL) {
+                vec r[VL];
+#pragma GCC unroll 16
+                for (int n = 0; n < VL; n++) r[n] = v_load(from + n * p->w_o + k);
+                for (int n = 0; n < VL && k % LINE == 0; n++)
+                    __builtin_prefetch(from + n * p->w_o + k + CHUNK, 0, 2);
+                v_transpose(r);
+#pragma GCC unroll 16
+                for (int n = 0; n < VL; n++) v_store(to + at[k + n], r[n]);
+            }
+            for (; k < elements; k++)
+                for (ptrdiff_t n = 0; n < lanes; n++) to[at[k] + n] = from[n * p->w_o + k];
         }
-        for (; j < lanes; j++)
-            for (int n = 0; n < B; n++) packed[at[n] + j] = w[j * p->w_o + k + n];
-    }
-    for (; k < count; k++) {
-        ptrdiff_t at = filter_step(&walk) * width;
-        for (ptrdiff_t j = 0; j < lanes; j++) packed[at + j] = w[j * p->w_o + k];
     }
 }
 
 static void FN(pack_filters)(const sc_problem *p, filter_order order, const T *w, ptrdiff_t width,
                              ptrdiff_t filters, T *packed) {
-    enum { LANES = 64 / sizeof(T) };
     ptrdiff_t count = p->c_in * p->h_f * p->w_f;
     if (filters < width) memset(packed, 0, sizeof(T) * (size_t)(count * width));
     if (filter_is_oihw(p) || filter_is_ohwi(p)) {
-        for (ptrdiff_t j = 0; j < filters; j += LANES)
-            FN(pack_lanes)(p, filter_walk_of(p, order), w + j * p->w_o, count, width,
-                           sc_min(LANES, filters - j), packed + j);
+        FN(pack_walk)(p, filter_walk_of(p, order), w, count, width, filters, packed);
         return;
     }
     for (ptrdiff_t c = 0; c < p->c_in; c++)

@@ -33,67 +33,112 @@ static int cut_pieces(const sc_problem *p, ptrdiff_t image, ptrdiff_t first, ptr
 }
 #endif
 
-/* one piece of panel row (c, u, v): source row `from` (NULL: zeros), kernel column v */
-static void FN(panel_piece)(const sc_problem *p, const sc_piece *piece, const T *from, ptrdiff_t v,
-                            T *to) {
-    ptrdiff_t first = piece->j * p->stride_w + v * p->dilation_w, n = piece->columns;
-    ptrdiff_t pixels = sc_ceil_div(piece->lane + n, p->inner), step = p->stride_w * p->x_w;
-    ptrdiff_t start = first - p->left, end = start + (pixels - 1) * p->stride_w;
-    if (!from) {
-        memset(to, 0, (size_t)n * sizeof(T));
-    } else if (start >= 0 && end < p->w_in && step == p->inner) {
-        from += start * p->x_w + piece->lane;
-        for (ptrdiff_t i = 0; i < n; i++) to[i] = from[i];
-    } else if (start >= 0 && end < p->w_in && p->inner == 1) {
-        from += start * p->x_w;
-        for (ptrdiff_t i = 0; i < n; i++) to[i] = from[i * step];
-    } else {
-        ptrdiff_t lane = piece->lane;
-        for (ptrdiff_t j = 0; n > 0; j++, lane = 0) {
-            ptrdiff_t lanes = sc_min(p->inner - lane, n);
-            ptrdiff_t column = FN(source_column)(p, first + j * p->stride_w);
-            FN(copy_or_zero)(to, column < 0 ? NULL : from + column * p->x_w + lane, lanes);
-            to += lanes;
-            n -= lanes;
+/* Where kernel column v of a piece's columns comes from: the first `before` and those from `inside`
+ * on lie in the side padding. */
+typedef struct {
+    ptrdiff_t before, inside, from; /* columns of the panel; element of the first inside */
+} FN(piece_span);
+
+static FN(piece_span) FN(piece_span_of)(const sc_problem *p, const sc_piece *piece, ptrdiff_t v) {
+    const ptrdiff_t first = piece->j * p->stride_w + v * p->dilation_w - p->left;
+    const ptrdiff_t pixels = sc_ceil_div(piece->lane + piece->columns, p->inner);
+    const ptrdiff_t before = first < 0 ? sc_min(sc_ceil_div(-first, p->stride_w), pixels) : 0;
+    const ptrdiff_t room = p->w_in - first;
+    const ptrdiff_t inside =
+        room > 0 ? sc_max(before, sc_min(sc_ceil_div(room, p->stride_w), pixels)) : before;
+    FN(piece_span) s;
+    s.before = sc_min(sc_max(before * p->inner - piece->lane, 0), piece->columns);
+    s.inside = sc_min(sc_max(inside * p->inner - piece->lane, s.before), piece->columns);
+    s.from = (first + before * p->stride_w) * p->x_w + (before ? 0 : piece->lane);
+    return s;
+}
+
+/* Columns [from, end) of a piece one pixel at a time: images of a pixel that lie apart from the next
+ * pixel's, and what padding other than zeros is beyond the image. `x`: the row's first element */
+static void FN(panel_pixels)(const sc_problem *p, const sc_piece *piece, const T *x, ptrdiff_t v,
+                             ptrdiff_t from, ptrdiff_t end, ptrdiff_t channels, ptrdiff_t down,
+                             T *to) {
+    for (ptrdiff_t n = from, lanes; n < end; n += lanes) {
+        const ptrdiff_t pixel = (piece->lane + n) / p->inner, lane = (piece->lane + n) % p->inner;
+        const ptrdiff_t first = (piece->j + pixel) * p->stride_w + v * p->dilation_w;
+        const ptrdiff_t column = FN(source_column)(p, first);
+        lanes = sc_min(p->inner - lane, end - n);
+        for (ptrdiff_t c = 0; c < channels && column >= 0; c++)
+            FN(copy)(to + c * down + n, x + c * p->x_c + column * p->x_w + lane, lanes);
+    }
+}
+
+/* `columns` neighbours, at most a tile's, of each channel */
+static void FN(panel_neighbours)(const T *from, ptrdiff_t apart, ptrdiff_t columns,
+                                 ptrdiff_t channels, ptrdiff_t down, T *to) {
+    const mask low = v_mask(columns), high = v_mask(columns - VL);
+    for (ptrdiff_t c = 0; c < channels; c++, from += apart, to += down) {
+        v_store_mask(to, v_load_mask(from, low), low);
+        if (columns > VL) v_store_mask(to + VL, v_load_mask(from + VL, high), high);
+    }
+}
+
+/* every second of them */
+static void FN(panel_seconds)(const T *from, ptrdiff_t apart, ptrdiff_t columns, ptrdiff_t channels,
+                              ptrdiff_t down, T *to) {
+    for (; columns > 0; columns -= VL, from += 2 * VL, to += VL) {
+        const ptrdiff_t last = 2 * columns - 1; /* nothing is read past the last one */
+        const mask valid = v_mask(columns), low = v_mask(last), high = v_mask(last - VL);
+        for (ptrdiff_t c = 0; c < channels; c++) {
+            const T *at = from + c * apart;
+            const vec second = last > VL ? v_load_mask(at + VL, high) : v_zero();
+            v_store_mask(to + c * down, v_even(v_load_mask(at, low), second), valid);
         }
     }
 }
 
-/* NHWC: channels are contiguous in the source and apart in the panel */
-static void FN(panel_channels)(const sc_problem *p, const sc_piece *piece, const T *x,
-                               ptrdiff_t width, T *panel) {
-    ptrdiff_t window = p->h_f * p->w_f;
-    for (ptrdiff_t i = 0; i < piece->columns; i++)
-        for (ptrdiff_t u = 0; u < p->h_f; u++) {
-            ptrdiff_t row = sc_source_row(p, piece->m, u);
-            for (ptrdiff_t v = 0; v < p->w_f; v++) {
-                const T *from = FN(source)(p, x + piece->image * p->x_image, row,
-                                           (piece->j + i) * p->stride_w + v * p->dilation_w);
-                T *to = panel + (u * p->w_f + v) * width + piece->start + i;
-                for (ptrdiff_t c = 0; c < p->c_in; c++) to[c * window * width] = from ? from[c] : 0;
-            }
-        }
+/* One piece of the rows of one (u, v), some channels; `x`: the first one's source row. Zeros of the
+ * padding are there. */
+static void FN(panel_piece)(const sc_problem *p, const sc_piece *piece, const FN(piece_span) *s,
+                            const T *x, ptrdiff_t v, ptrdiff_t channels, ptrdiff_t down, T *to) {
+    const ptrdiff_t step = p->stride_w * p->x_w, columns = s->inside - s->before;
+    if (step == p->inner)
+        FN(panel_neighbours)(x + s->from, p->x_c, columns, channels, down, to + s->before);
+    else if (p->inner == 1 && step == 2)
+        FN(panel_seconds)(x + s->from, p->x_c, columns, channels, down, to + s->before);
+    else FN(panel_pixels)(p, piece, x, v, s->before, s->inside, channels, down, to);
+    if (p->padding == SC_CONSTANT) return;
+    FN(panel_pixels)(p, piece, x, v, 0, s->before, channels, down, to);
+    FN(panel_pixels)(p, piece, x, v, s->inside, piece->columns, channels, down, to);
 }
 
-/* x: first channel of the group in image 0; pieces as cut above */
+/* x: first channel of the group in image 0; pieces as cut above; spans: room for TILE_COLUMNS*w_f.
+ * Where channels are planes, some of them at a time: their rows stay in cache for all (u, v). */
 static void FN(pack_panel)(const sc_problem *p, const T *x, const sc_piece *pieces, int count,
-                           ptrdiff_t width, T *panel) {
-    ptrdiff_t columns = pieces[count - 1].start + pieces[count - 1].columns;
-    for (int i = 0; i < count && p->layout == SC_NHWC; i++)
-        FN(panel_channels)(p, &pieces[i], x, width, panel);
-    for (ptrdiff_t c = 0; c < p->c_in && p->layout != SC_NHWC; c++)
-        for (ptrdiff_t u = 0; u < p->h_f; u++) {
-            T *rows = panel + (c * p->h_f + u) * p->w_f * width;
-            for (int i = 0; i < count; i++) {
+                           ptrdiff_t width, FN(piece_span) *spans, T *panel) {
+    const ptrdiff_t columns = pieces[count - 1].start + pieces[count - 1].columns;
+    const ptrdiff_t window = p->h_f * p->w_f, down = window * width;
+    const int nhwc = p->layout == SC_NHWC, padded = p->h_p > p->h_in || p->w_p > p->w_in;
+    const ptrdiff_t together = nhwc ? sc_max(1, p->c_in) : 16;
+    if (padded || columns < width)
+        for (ptrdiff_t i = 0; i < p->c_in * down; i += VL) v_store(panel + i, v_zero());
+    for (int i = 0; i < count; i++)
+        for (ptrdiff_t v = 0; v < p->w_f; v++)
+            spans[i * p->w_f + v] = FN(piece_span_of)(p, &pieces[i], v);
+    for (ptrdiff_t c = 0; c < p->c_in; c += together, panel += together * down) {
+        const ptrdiff_t channels = sc_min(together, p->c_in - c);
+        for (int i = 0; i < count; i++)
+            for (ptrdiff_t u = 0; u < p->h_f; u++) {
                 const sc_piece *piece = &pieces[i];
-                ptrdiff_t row = sc_source_row(p, piece->m, u);
-                const T *from =
-                    row < 0 ? NULL : x + piece->image * p->x_image + c * p->x_c + row * p->x_h;
-                for (ptrdiff_t v = 0; v < p->w_f; v++)
-                    FN(panel_piece)(p, piece, from, v, rows + v * width + piece->start);
+                const ptrdiff_t row = sc_source_row(p, piece->m, u);
+                const T *from = x + piece->image * p->x_image + c * p->x_c + row * p->x_h;
+                for (ptrdiff_t v = 0; v < p->w_f && row >= 0; v++) {
+                    const FN(piece_span) *s = spans + i * p->w_f + v;
+                    T *to = panel + (u * p->w_f + v) * width + piece->start;
+                    if (!nhwc) FN(panel_piece)(p, piece, s, from, v, channels, down, to);
+                    else if (s->inside > s->before)
+                        FN(transpose)(from + s->from, p->stride_w * p->x_w, s->inside - s->before,
+                                      channels, to + s->before, down);
+                    if (!nhwc || p->padding == SC_CONSTANT) continue;
+                    FN(panel_pixels)(p, piece, from, v, 0, s->before, channels, down, to);
+                    FN(panel_pixels)(p, piece, from, v, s->inside, piece->columns, channels, down,
+                                     to);
+                }
             }
-        }
-    if (columns < width)
-        for (ptrdiff_t k = 0; k < p->c_in * p->h_f * p->w_f; k++)
-            memset(panel + k * width + columns, 0, (size_t)(width - columns) * sizeof(T));
+    }
 }

@@ -17,15 +17,16 @@ static FN(phase_span) FN(phase_span_of)(const sc_problem *p, ptrdiff_t first, pt
     return s;
 }
 
-static void FN(phase_inside)(const sc_problem *p, const T *restrict from, ptrdiff_t count,
-                             T *restrict to) {
-    const ptrdiff_t step = p->stride_w * p->x_w, inner = p->inner;
+/* `count` elements, pixels `step` apart with `inner` images each. Up to a vector past the end may be
+ * overwritten with zeros. */
+SC_INLINE void FN(line_of_pixels)(const T *restrict from, ptrdiff_t step, ptrdiff_t inner,
+                                  ptrdiff_t count, T *restrict to) {
     ptrdiff_t i = 0;
-    if (p->stride_w == 1 && p->x_w == inner) {
-        for (; i + VL <= count * inner; i += VL) v_store(to + i, v_load(from + i));
-        if (i < count * inner) v_store(to + i, v_load_mask(from + i, v_mask(count * inner - i)));
+    if (step == inner) {
+        for (; i + VL <= count; i += VL) v_store(to + i, v_load(from + i));
+        if (i < count) v_store(to + i, v_load_mask(from + i, v_mask(count - i)));
     } else if (inner > 1) {
-        for (; i < count; i++) FN(copy)(to + i * inner, from + i * step, inner);
+        for (; i < count; i += inner, from += step) FN(copy)(to + i, from, inner);
     } else if (step == 2) {
         for (; i + VL < count; i += VL)
             v_store(to + i, v_even(v_load(from + 2 * i), v_load(from + 2 * i + VL)));
@@ -50,8 +51,8 @@ SC_INLINE void FN(zeros)(T *to, ptrdiff_t count) {
 SC_INLINE void FN(phase_row)(const sc_problem *p, const FN(phase_span) *s, const T *x,
                              ptrdiff_t row, T *to) {
     const ptrdiff_t stride = p->stride_w, inner = p->inner;
-    FN(phase_inside)(p, x + row * p->x_h + s->column * p->x_w, s->inside - s->before,
-                     to + s->before * inner);
+    FN(line_of_pixels)(x + row * p->x_h + s->column * p->x_w, stride * p->x_w, inner,
+                       (s->inside - s->before) * inner, to + s->before * inner);
     if (p->padding == SC_CONSTANT) return;
     for (ptrdiff_t i = 0; i < s->count; i++) {
         if (i == s->before) i = s->inside;

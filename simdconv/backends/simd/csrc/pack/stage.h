@@ -5,24 +5,13 @@
  * see. `x` is the first channel of the group; row < 0: zeros. */
 static void FN(stage_inside)(const sc_problem *p, const T *x, ptrdiff_t columns, ptrdiff_t distance,
                              T *to) {
-    enum { B = 16 / sizeof(T) };
-    ptrdiff_t c = 0;
-    if (p->x_w == 1)
-        for (; c + B <= p->c_in; c += B) {
-            const T *from = x + c * p->x_c;
-            for (int n = 0; n < B; n++)
-                __builtin_prefetch(from + n * p->x_c + p->stride_h * p->x_h);
-            ptrdiff_t k = 0;
-            for (; k + B <= columns; k += B) {
-                FN(block) r[B], s[B];
-                for (int n = 0; n < B; n++) memcpy(&r[n], from + n * p->x_c + k, 16);
-                FN(transpose_block)(r, s);
-                for (int n = 0; n < B; n++) memcpy(to + (k + n) * distance + c, &s[n], 16);
-            }
-            for (; k < columns; k++)
-                for (int n = 0; n < B; n++) to[k * distance + c + n] = from[n * p->x_c + k];
-        }
-    for (; c < p->c_in; c++)
+    if (p->x_w == 1) {
+        for (ptrdiff_t c = 0; c < p->c_in; c++)
+            __builtin_prefetch(x + c * p->x_c + p->stride_h * p->x_h);
+        FN(transpose)(x, p->x_c, p->c_in, columns, to, distance);
+        return;
+    }
+    for (ptrdiff_t c = 0; c < p->c_in; c++)
         for (ptrdiff_t k = 0; k < columns; k++) to[k * distance + c] = x[c * p->x_c + k * p->x_w];
 }
 

@@ -8,6 +8,7 @@
  *   v_mask(n), v_load_mask(p, m), v_store_mask(p, v, m)    lanes >= n are not touched in memory
  *   v_load_halves(p, q)    lower half from p, upper half from q (where VHALVES_t is 1)
  *   v_index(lanes), v_permute(v, index)    lane i of the result is lane lanes[i] of v
+ *   v_transpose(r)         VL vectors of VL lanes, in place
  *   v_even(a, b)           the even lanes of a, then those of b
  *   v_fma(a, b, c) = a*b + c;  v_add;  v_clip(x, lo, hi), v_leaky(x, slope): NaN passes through
  * Written without suffix below, once SC_SUFFIX says which type this inclusion is for. */
@@ -48,6 +49,7 @@
 #define v_load_halves FN(v_load_halves)
 #define v_index FN(v_index)
 #define v_permute FN(v_permute)
+#define v_transpose FN(v_transpose)
 #define v_even FN(v_even)
 #define v_fma FN(v_fma)
 #define v_add FN(v_add)

@@ -64,6 +64,35 @@ VFN vec_f32 v_even_f32(vec_f32 a, vec_f32 b) {
 VFN vec_f64 v_even_f64(vec_f64 a, vec_f64 b) {
     return _mm256_permute4x64_pd(_mm256_unpacklo_pd(a, b), 0xd8);
 }
+VFN void v_transpose_f32(vec_f32 *r) {
+    __m256 t[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4) {
+        r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+        r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+        r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+#pragma GCC unroll 4
+    for (int m = 0; m < 4; m++) {
+        const __m256 low = r[m], high = r[4 + m];
+        r[m] = _mm256_permute2f128_ps(low, high, 0x20);
+        r[4 + m] = _mm256_permute2f128_ps(low, high, 0x31);
+    }
+}
+VFN void v_transpose_f64(vec_f64 *r) {
+    const __m256d a = _mm256_unpacklo_pd(r[0], r[1]), b = _mm256_unpackhi_pd(r[0], r[1]);
+    const __m256d c = _mm256_unpacklo_pd(r[2], r[3]), d = _mm256_unpackhi_pd(r[2], r[3]);
+    r[0] = _mm256_permute2f128_pd(a, c, 0x20);
+    r[1] = _mm256_permute2f128_pd(b, d, 0x20);
+    r[2] = _mm256_permute2f128_pd(a, c, 0x31);
+    r[3] = _mm256_permute2f128_pd(b, d, 0x31);
+}
 VFN vec_f32 v_fma_f32(vec_f32 a, vec_f32 b, vec_f32 c) { return _mm256_fmadd_ps(a, b, c); }
 VFN vec_f64 v_fma_f64(vec_f64 a, vec_f64 b, vec_f64 c) { return _mm256_fmadd_pd(a, b, c); }
 VFN vec_f32 v_add_f32(vec_f32 a, vec_f32 b) { return _mm256_add_ps(a, b); }

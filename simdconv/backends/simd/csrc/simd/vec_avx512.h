@@ -55,6 +55,51 @@ VFN vec_f32 v_even_f32(vec_f32 a, vec_f32 b) {
 VFN vec_f64 v_even_f64(vec_f64 a, vec_f64 b) {
     return _mm512_permutex2var_pd(a, _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), b);
 }
+/* quarters of four vectors to where they belong: out[stride*q] = quarters q of a, b, c, d */
+VFN void v_quarters_f32(__m512 a, __m512 b, __m512 c, __m512 d, __m512 *out, int stride) {
+    const __m512 ab_even = _mm512_shuffle_f32x4(a, b, 0x88),
+                 ab_odd = _mm512_shuffle_f32x4(a, b, 0xdd);
+    const __m512 cd_even = _mm512_shuffle_f32x4(c, d, 0x88),
+                 cd_odd = _mm512_shuffle_f32x4(c, d, 0xdd);
+    out[0] = _mm512_shuffle_f32x4(ab_even, cd_even, 0x88);
+    out[stride] = _mm512_shuffle_f32x4(ab_odd, cd_odd, 0x88);
+    out[2 * stride] = _mm512_shuffle_f32x4(ab_even, cd_even, 0xdd);
+    out[3 * stride] = _mm512_shuffle_f32x4(ab_odd, cd_odd, 0xdd);
+}
+VFN void v_transpose_f32(vec_f32 *r) {
+    __m512 t[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+#define PAIRS(op, a, b)                                                                            \
+    _mm512_castpd_ps(_mm512_##op##_pd(_mm512_castps_pd(t[a]), _mm512_castps_pd(t[b])))
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {
+        r[i] = PAIRS(unpacklo, i, i + 2);
+        r[i + 1] = PAIRS(unpackhi, i, i + 2);
+        r[i + 2] = PAIRS(unpacklo, i + 1, i + 3);
+        r[i + 3] = PAIRS(unpackhi, i + 1, i + 3);
+    }
+#undef PAIRS
+#pragma GCC unroll 4
+    for (int m = 0; m < 4; m++) v_quarters_f32(r[m], r[4 + m], r[8 + m], r[12 + m], t + m, 4);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) r[i] = t[i];
+}
+VFN void v_transpose_f64(vec_f64 *r) {
+    __m512 t[8], out[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm512_castpd_ps(_mm512_unpacklo_pd(r[i], r[i + 1]));
+        t[i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(r[i], r[i + 1]));
+    }
+#pragma GCC unroll 2
+    for (int m = 0; m < 2; m++) v_quarters_f32(t[m], t[2 + m], t[4 + m], t[6 + m], out + m, 2);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) r[i] = _mm512_castps_pd(out[i]);
+}
 VFN vec_f32 v_fma_f32(vec_f32 a, vec_f32 b, vec_f32 c) { return _mm512_fmadd_ps(a, b, c); }
 VFN vec_f64 v_fma_f64(vec_f64 a, vec_f64 b, vec_f64 c) { return _mm512_fmadd_pd(a, b, c); }
 VFN vec_f32 v_add_f32(vec_f32 a, vec_f32 b) { return _mm512_add_ps(a, b); }

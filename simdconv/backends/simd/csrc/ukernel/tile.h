@@ -49,27 +49,6 @@ SC_INLINE vec FN(tile_activate)(const FN(tile) *t, vec value) {
     return value;
 }
 
-/* Rows of `from` are TILE_COLUMNS long; to[j*column + i] = from[i][j]. */
-static __attribute__((noinline)) void FN(tile_transpose)(const T *from, T *to, ptrdiff_t column,
-                                                         ptrdiff_t rows, ptrdiff_t columns) {
-    enum { B = 16 / sizeof(T), W = TILE_COLUMNS };
-    ptrdiff_t i = 0;
-    for (ptrdiff_t at = 0; at < rows && rows >= B; at += B) {
-        ptrdiff_t j = 0;
-        i = sc_min(at, rows - B); /* the last block overlaps the one before */
-        for (; j + B <= columns; j += B) {
-            FN(block) r[B], s[B];
-            for (int n = 0; n < B; n++) memcpy(&r[n], from + (i + n) * W + j, 16);
-            FN(transpose_block)(r, s);
-            for (int n = 0; n < B; n++) memcpy(to + (j + n) * column + i, &s[n], 16);
-        }
-        for (; j < columns; j++)
-            for (int n = 0; n < B; n++) to[j * column + i + n] = from[(i + n) * W + j];
-    }
-    for (; i < rows && rows < B; i++)
-        for (ptrdiff_t j = 0; j < columns; j++) to[j * column + i] = from[i * W + j];
-}
-
 /* Start of the sums: zeros, or those of the runs before. The result's lines are asked for now, so
  * that they have come when the sums are done. */
 SC_INLINE void FN(tile_start)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
@@ -145,7 +124,7 @@ SC_INLINE void FN(tile_store_block)(const FN(tile) *t, int rows, int vectors,
 #pragma GCC unroll 2
         for (int j = 0; j < vectors; j++) v_store(block + i * TILE_COLUMNS + j * VL, acc[i][j]);
     if (t->store == STORE_COLUMNS) {
-        FN(tile_transpose)(block, t->c, t->c_column, rows, columns);
+        FN(transpose)(block, TILE_COLUMNS, rows, columns, t->c, t->c_column);
         return;
     }
     for (int i = 0; i < rows; i++)
