@@ -26,6 +26,7 @@ __all__ = [
     "Kernel",
     "PackedFilter",
     "Plan",
+    "batched_strides",
     "batched_view",
     "contiguous_out",
     "dtype_code",
@@ -156,6 +157,13 @@ def batched_view(x: np.ndarray, spec: Conv2dSpec | TransformSpec) -> np.ndarray:
     if spec.batched:
         return x
     return x[..., None] if spec.layout == "CHWN" else x[None]
+
+
+def batched_strides(strides: tuple[int, ...], spec: Conv2dSpec | TransformSpec) -> tuple[int, ...]:
+    """The strides of batched_view, from those of x; the axis of size one has no step."""
+    if spec.batched:
+        return strides
+    return (*strides, 0) if spec.layout == "CHWN" else (0, *strides)
 
 
 def native_contiguous(x: np.ndarray, dtype: np.dtype) -> np.ndarray:

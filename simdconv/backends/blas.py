@@ -240,7 +240,7 @@ class BlasBackend:
         plan = make_plan(spec, _threads(spec))
         with np.errstate(all="ignore"):
             matrix = _filter_matrix(spec, plan, w)
-            sum_bias = None if bias is None else bias.astype(spec.acc_dtype)
+            sum_bias = None if bias is None else bias.astype(spec.acc_dtype, copy=False)
         workers = [_Worker(spec, plan, matrix, sum_bias) for _ in range(plan.threads)]
         tiles = [
             (index, first, min(plan.tile_rows, spec.h_out - first))
