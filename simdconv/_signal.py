@@ -8,6 +8,7 @@ instead of wrapping: int8 and uint8 give int32, wider integers int64.
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from simdconv._api import conv2d
 from simdconv._arguments import check_choice, check_dtype, promote, show
 from simdconv._errors import ShapeError
 from simdconv._families import overridable
+from simdconv._options import current_options, options
 
 __all__ = ["convolve2d", "correlate2d"]
 
@@ -100,17 +102,39 @@ def _run(
     pads = _pads(mode, kernel, flipped)
     dtype, _ = promote([("image", image.dtype), ("kernel", kernel.dtype)])
     fill = _fill(fillvalue, dtype)
+    copied = _joining_copies(image)
     if padding_mode == "constant" and fill != 0 and mode != "valid":
-        if not _fits(fill, image.dtype):
-            image = image.astype(dtype)
-        widths = ((0, 0),) * (image.ndim - 2) + pads
-        constant = fill if image.dtype.kind == "c" else fill.real
-        image = np.pad(image, widths, constant_values=constant)
+        size = math.prod(image.shape[:-2])
+        size *= math.prod(n + sum(pad) for n, pad in zip(image.shape[-2:], pads, strict=True))
+        fits = _fits(fill, image.dtype)
+        copied = size * (image.itemsize if fits else 2 * dtype.itemsize)
+        with _room_beside(copied):
+            if not fits:
+                image = image.astype(dtype)
+            widths = ((0, 0),) * (image.ndim - 2) + pads
+            constant = fill if image.dtype.kind == "c" else fill.real
+            image = np.pad(image, widths, constant_values=constant)
         pads = ((0, 0), (0, 0))
-    images = image.reshape(-1, 1, *image.shape[-2:])
-    result = conv2d(images, kernel[None, None], padding=pads, padding_mode=padding_mode)
+    with _room_beside(copied):
+        images = image.reshape(-1, 1, *image.shape[-2:])
+        result = conv2d(images, kernel[None, None], padding=pads, padding_mode=padding_mode)
     result = result.reshape(*image.shape[:-2], *result.shape[-2:])
     return result if result.dtype == dtype else result.astype(dtype)
+
+
+def _joining_copies(image: np.ndarray) -> int:
+    """Bytes, at the most, that making one batch axis of the leading axes takes."""
+    return 0 if image.ndim < 4 or image.flags.c_contiguous else image.nbytes
+
+
+def _room_beside(copied: int) -> AbstractContextManager[Any]:
+    """Leave the convolution what these copies leave of max_workspace, or raise MemoryError."""
+    limit = current_options().max_workspace
+    if limit is None or copied == 0:
+        return nullcontext()
+    if copied > limit:
+        raise MemoryError(f"max_workspace={limit}: copies of the image take {copied} bytes")
+    return options(max_workspace=limit - copied)
 
 
 def _fits(fill: Any, dtype: np.dtype) -> bool:
@@ -124,8 +148,9 @@ def _fits(fill: Any, dtype: np.dtype) -> bool:
 
 def _run_swapped(image: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     """Correlate the kernel, which is the larger one, with each image of the batch."""
-    filters = image.reshape(-1, 1, *image.shape[-2:])
-    result = conv2d(kernel[None, None], filters)
+    with _room_beside(_joining_copies(image)):
+        filters = image.reshape(-1, 1, *image.shape[-2:])
+        result = conv2d(kernel[None, None], filters)
     return result.reshape(*image.shape[:-2], *result.shape[-2:])
 
 

@@ -164,3 +164,47 @@ def test_images_that_1x1_filters_see_as_one_row(layout):
         assert np.array_equal(y, expected)
         copies = plan.plan.details["operand_copies"]
         assert _core.last_allocation() + copies == plan.workspace_bytes, (x.shape, x.strides)
+
+
+@pytest.mark.parametrize("backend", ["simd", "blas", "numpy"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_transforms_honour_the_limit(layout, backend):
+    """MemoryError, or no more scratch memory than allowed."""
+    x = to_layout(np.ones((8, 12, 20, 210), np.float32), "NCHW", layout)
+    for name, view in itertools.product(("im2col", "im2win"), ("plain", "backwards")):
+        transform, image = getattr(simdconv, name), MEMORY[view](x)
+        expected = transform(image, 3, layout=layout, padding=1, backend=backend)
+        out, done = np.empty_like(expected), 0
+        for limit in (0, 20_000, 300_000, 10**8):
+            out[...] = np.nan
+            with simdconv.options(max_workspace=limit):
+                tracemalloc.start()
+                try:
+                    transform(image, 3, layout=layout, padding=1, backend=backend, out=out)
+                except MemoryError as error:
+                    assert f"max_workspace={limit}" in str(error)
+                    assert np.isnan(out).all()
+                    continue
+                finally:
+                    _, peak = tracemalloc.get_traced_memory()
+                    tracemalloc.stop()
+            # as_strided leaves objects in cycles, some hundred bytes a call, to the collector
+            assert peak <= limit + 600_000, (name, view, limit)
+            assert np.array_equal(out, expected)
+            done += 1
+        assert done
+
+
+@pytest.mark.parametrize("function", [simdconv.correlate2d, simdconv.convolve2d])
+def test_scipys_functions_honour_the_limit(function):
+    """What pads with a value, and what joins leading axes, is copied first."""
+    image, kernel = np.ones((2, 3, 120, 210), np.float32), np.ones((3, 3), np.float32)
+    joined = image.transpose(1, 0, 2, 3)
+    for given, keywords in ((image, {"fillvalue": 3}), (joined, {}), (image, {"fillvalue": 1e39})):
+        expected = function(given, kernel, **keywords)
+        with simdconv.options(max_workspace=100_000), pytest.raises(MemoryError, match="max_work"):
+            function(given, kernel, **keywords)
+        with simdconv.options(max_workspace=3 * image.nbytes):
+            assert np.array_equal(function(given, kernel, **keywords), expected)
+    with simdconv.options(max_workspace=200_000):
+        assert np.array_equal(function(image, kernel), function(image, kernel, fillvalue=0))

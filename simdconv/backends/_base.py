@@ -28,6 +28,7 @@ __all__ = [
     "Plan",
     "batched_strides",
     "batched_view",
+    "check_limit",
     "contiguous_out",
     "dtype_code",
     "native_contiguous",
@@ -150,6 +151,14 @@ class Backend(Protocol):
     def kernels(self) -> list[Kernel]:
         """List every kernel it has, those that this machine cannot run included."""
         return []
+
+
+def check_limit(spec: TransformSpec, needed: int) -> None:
+    """Raise MemoryError if a transform needs more scratch memory than spec.max_workspace."""
+    if spec.max_workspace is not None and needed > spec.max_workspace:
+        raise MemoryError(
+            f"max_workspace={spec.max_workspace}: {spec.kind} needs {needed} bytes of workspace"
+        )
 
 
 def batched_view(x: np.ndarray, spec: Conv2dSpec | TransformSpec) -> np.ndarray:

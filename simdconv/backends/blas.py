@@ -259,6 +259,7 @@ class BlasBackend:
         height = span(spec.h_f, spec.dilation[0])
         nhwc = spec.layout == "NHWC"
         shape = (height, spec.w_p, spec.c_in) if nhwc else (spec.c_in, height, spec.w_p)
+        _base.check_limit(spec, math.prod(shape) * spec.dtype.itemsize)
         rows = np.empty(shape, spec.dtype)
         rows = rows.transpose(2, 0, 1) if nhwc else rows
         for index in range(spec.n):

@@ -116,6 +116,8 @@ class NumpyBackend:
 
     def transform(self, spec: TransformSpec, x: np.ndarray, out: np.ndarray) -> None:
         """Image by image: every window of the padded image, or every strip of rows."""
+        elements = spec.c_in * spec.h_p * spec.w_p + spec.out_size // spec.n
+        _base.check_limit(spec, elements * spec.dtype.itemsize)
         (stride_h, stride_w), (dilation_h, dilation_w) = spec.stride, spec.dilation
         span_h, span_w = dilation_h * (spec.h_f - 1) + 1, dilation_w * (spec.w_f - 1) + 1
         for index in range(spec.n):

@@ -129,11 +129,7 @@ class SimdBackend:
         image = _base.batched_view(x, spec)
         copied = image.size if plan.is_image_copied(spec) else 0
         copied += 0 if out.flags.c_contiguous and out.flags.aligned else out.size
-        if spec.max_workspace is not None and copied * spec.dtype.itemsize > spec.max_workspace:
-            raise MemoryError(
-                f"max_workspace={spec.max_workspace}: {spec.kind} copies "
-                f"{copied * spec.dtype.itemsize} bytes of arrays that are not contiguous"
-            )
+        _base.check_limit(spec, copied * spec.dtype.itemsize)
         if plan.is_image_copied(spec):
             image = _plain(image, spec.dtype)
         threads = spec.num_threads or _core.max_threads()
