@@ -55,8 +55,11 @@ def _swap_needed(mode: str, image: np.ndarray, kernel: np.ndarray) -> bool:
     )
 
 
-def _fill(fillvalue: Any, dtype: np.dtype) -> Any:
-    """Bring the fill value to the result's dtype; integers lose the fraction, as in SciPy."""
+def _fill(fillvalue: Any, dtype: np.dtype, used: bool) -> Any:
+    """Bring the fill value to the result's dtype; integers lose the fraction, as in SciPy.
+
+    SciPy wants one number for every boundary, but looks at it only where it is used.
+    """
     try:
         value = np.asarray(fillvalue)
     except Exception:  # no array at all: nested unevenly, or an object that refuses
@@ -65,6 +68,8 @@ def _fill(fillvalue: Any, dtype: np.dtype) -> Any:
         raise ValueError(
             f"`fillvalue` must be scalar or an array with one element; got {show(fillvalue)}"
         )
+    if not used:
+        return dtype.type(0)
     uncastable = "could not cast `fillvalue` directly to the output type"  # SciPy's words
     number: Any = value.reshape(())[()]
     if dtype.kind != "c" and value.dtype.kind == "c":
@@ -78,6 +83,14 @@ def _fill(fillvalue: Any, dtype: np.dtype) -> Any:
         number = int(number)
     with np.errstate(all="ignore"):
         return dtype.type(number)
+
+
+def _number_beyond(
+    image: np.ndarray, kernel: np.ndarray, padding_mode: str, fillvalue: Any
+) -> tuple[np.dtype, Any]:
+    """Return the result's dtype, and the fill value in it."""
+    dtype, _ = promote([("image", image.dtype), ("kernel", kernel.dtype)])
+    return dtype, _fill(fillvalue, dtype, padding_mode == "constant")
 
 
 def _pads(mode: str, kernel: np.ndarray, flipped: bool) -> tuple[tuple[int, int], ...]:
@@ -100,8 +113,7 @@ def _run(
 ) -> np.ndarray:
     """Correlate a batch of images with a kernel that is flipped already, if it is to be."""
     pads = _pads(mode, kernel, flipped)
-    dtype, _ = promote([("image", image.dtype), ("kernel", kernel.dtype)])
-    fill = _fill(fillvalue, dtype)
+    dtype, fill = _number_beyond(image, kernel, padding_mode, fillvalue)
     copied = _joining_copies(image)
     if padding_mode == "constant" and fill != 0 and mode != "valid":
         size = math.prod(image.shape[:-2])
@@ -196,6 +208,7 @@ def correlate2d(
     """
     mode, padding_mode = _check(mode, boundary, image, kernel)
     if _swap_needed(mode, image, kernel):
+        _number_beyond(image, kernel, padding_mode, fillvalue)
         return _run_swapped(image.conj(), kernel)[..., ::-1, ::-1]
     return _run(image, kernel.conj(), False, mode, padding_mode, fillvalue)
 
@@ -233,5 +246,6 @@ def convolve2d(
     """
     mode, padding_mode = _check(mode, boundary, image, kernel)
     if _swap_needed(mode, image, kernel):
+        _number_beyond(image, kernel, padding_mode, fillvalue)
         return _run_swapped(image[..., ::-1, ::-1], kernel)
     return _run(image, kernel[::-1, ::-1], True, mode, padding_mode, fillvalue)
