@@ -19,6 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from simdconv import backends
+from simdconv._arguments import show
 from simdconv._errors import BackendNotImplementedError, ShapeError
 from simdconv._layout import chw_image
 from simdconv._lock import ModuleLock
@@ -49,7 +50,7 @@ _forgotten = 0  # how often set_backend(None) asked for a new reading of the env
 def _checked_names(name: str | Sequence[str]) -> Names:
     names = [name] if isinstance(name, str) else name
     if not isinstance(names, (list, tuple)):
-        raise TypeError(f"a backend is a name or a list of names; got {name!r}")
+        raise TypeError(f"a backend is a name or a list of names; got {show(name)}")
     for item in names:
         backends.get(backends.check_name(item))
     return tuple(names)

@@ -87,13 +87,13 @@ def register_backend(name: str, loader: Loader, *, priority: int = 0) -> None:
     """
     global generation
     if not isinstance(name, str) or not name:
-        raise TypeError(f"name must be a str that is not empty; got {name!r}")
+        raise TypeError(f"name must be a str that is not empty; got {show(name)}")
     if name in BUILT_IN:
         raise ValueError(f"name {name!r} belongs to a built-in backend")
     if not callable(loader) and not (isinstance(loader, str) and ":" in loader):
-        raise TypeError(f"loader must be callable or 'package.module:function'; got {loader!r}")
+        raise TypeError(f"loader must be callable or 'package.module:function'; got {show(loader)}")
     if isinstance(priority, bool) or not isinstance(priority, int):
-        raise TypeError(f"priority must be an integer; got {priority!r}")
+        raise TypeError(f"priority must be an integer; got {show(priority)}")
     with _lock.held():
         _discover()
         _entries[name] = _Entry(name, loader, priority)

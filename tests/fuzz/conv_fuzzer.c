@@ -13,7 +13,7 @@
 
 #include "simdconv.h"
 
-enum { MOST_PADDED = 128, MOST_WORK = 1 << 21 };
+enum { MOST_PADDED = 128, MOST_WORK = 1 << 19 };
 
 typedef struct {
     const uint8_t *data;
