@@ -223,7 +223,7 @@ def test_nothing_is_copied_for_wrong_arguments():
     """A filter that repeats one element has any size; Conv2d copies it when all else is right."""
     w = np.broadcast_to(np.float32(1), (2**34, 4, 3, 3))
     for keywords in ({"groups": 3}, {"stride": 0}, {"bias": w}, {"padding_mode": "none"}):
-        with pytest.raises(ValueError, match="groups|stride|bias|padding_mode"):
+        with pytest.raises(ValueError, match=r"groups|stride|bias|padding_mode"):
             simdconv.Conv2d(w, **keywords)
     with pytest.raises(MemoryError):
         simdconv.Conv2d(w)
