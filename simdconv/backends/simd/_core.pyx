@@ -207,6 +207,17 @@ cdef class Problem:
         self.p.padding = <sc_padding>mode
         self.p.activation = <sc_activation>act
         self.p.act_lo, self.p.act_hi = activation[1], activation[2]
+        self.lay_plain()
+
+    cdef void lay_plain(self):
+        """Fill in the strides of C order."""
+        cdef ptrdiff_t channels = self.p.groups * self.p.c_in
+        cdef ptrdiff_t w = channels if self.p.layout == SC_NHWC else self.p.inner
+        cdef ptrdiff_t plane = self.p.h_in * self.p.w_in * w
+        if self.p.layout == SC_NHWC:
+            set_strides(&self.p, plane, 1, self.p.w_in * w, w)
+        else:
+            set_strides(&self.p, channels * plane, plane, self.p.w_in * w, w)
 
     def lay(self, strides):
         """Fill in the strides of an image that is not in C order, in elements, for `workspace`."""
