@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from numbers import Real
@@ -62,11 +63,13 @@ def plain_str(value: str) -> str:
     return value if type(value) is str else str.__str__(value)
 
 
+_MOST_PARTS = 5  # one more than any argument has; an array of no memory may have 2**60
+
+
 def _sequence(value: object) -> list[Any] | None:
-    if isinstance(value, (tuple, list)):
-        return list(value)
-    if isinstance(value, np.ndarray) and value.ndim > 0:
-        return list(value)
+    """List the parts of a sequence, as many as show whether there are too many of them."""
+    if isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim > 0):
+        return list(itertools.islice(value, _MOST_PARTS))
     return None
 
 

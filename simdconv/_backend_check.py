@@ -5,6 +5,8 @@ testing.check_backend calls this after it has compared results over the whole ca
 
 from __future__ import annotations
 
+import itertools
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,6 +47,7 @@ def check_contract(backend: str, layouts: tuple[str, ...] = LAYOUTS) -> None:
     _check_plans(backend, loaded, x, w, layouts)
     _check_operands(backend, x, w, bias)
     _check_results(backend, x, w, bias, layouts)
+    _check_numbers(backend, x, w, layouts)
     _check_repeatable(backend, x, w, bias)
 
 
@@ -162,6 +165,34 @@ def _check_results(
         image = to_layout(x[0], "NCHW", layout)
         y, expected = (conv2d(image, w, bias, layout=layout, backend=b) for b in (name, "numpy"))
         _require(np.array_equal(y, expected), f"{name} is wrong with one image in {layout}")
+
+
+def _check_numbers(name: str, x: np.ndarray, w: np.ndarray, layouts: tuple[str, ...]) -> None:
+    """Numbers that are not finite, padding that meets them, half precision; without warnings."""
+    odd_x, odd_w = x.copy(), w.copy()
+    odd_x[0, 1, 4, 4], odd_x[1, 0, 3, 7] = np.nan, np.inf
+    odd_w[0, 0, 0, 0], odd_w[1, 1, 2, 1] = np.nan, -np.inf
+    half = np.ones((1, 1, 1, 5000), np.float16)  # ones that are summed in float16 stay at 2048
+    cases = {
+        "x that is not finite": (odd_x, w),
+        "weights that are not finite, and padding": (x, odd_w),
+        "a sum of float16": (half, half),
+    }
+    for (what, (image, weight)), layout in itertools.product(cases.items(), layouts):
+        images = to_layout(image, "NCHW", layout)
+        pads = 0 if image is half else 1
+        expected = conv2d(images, weight, padding=pads, layout=layout, backend="numpy")
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always", RuntimeWarning)
+            try:
+                y = conv2d(images, weight, padding=pads, layout=layout, backend=name)
+            except BackendNotImplementedError:
+                continue
+        y, expected = (to_layout(a, layout, "NCHW", n=len(image)) for a in (y, expected))
+        same = np.array_equal(y, expected, equal_nan=True)
+        _require(same, f"{name} is wrong with {what} in {layout}")
+        runtime = [item for item in seen if issubclass(item.category, RuntimeWarning)]
+        _require(not runtime, f"{name} lets a warning escape with {what} in {layout}")
 
 
 def _check_repeatable(name: str, x: np.ndarray, w: np.ndarray, bias: np.ndarray) -> None:

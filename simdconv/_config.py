@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from simdconv._arguments import check_choice
+
 __all__ = ["cpu_info", "show_config", "version"]
 
 
@@ -120,8 +122,7 @@ def show_config(mode: str = "stdout") -> dict[str, Any] | None:
     mode : {"stdout", "dicts"}
         "dicts" returns what would be printed.
     """
-    if mode not in ("stdout", "dicts"):
-        raise ValueError(f"mode must be 'stdout' or 'dicts'; got {mode!r}")
+    mode = check_choice("mode", mode, ("stdout", "dicts"))
     values = _collect()
     if mode == "dicts":
         return values

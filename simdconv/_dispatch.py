@@ -19,8 +19,10 @@ from functools import lru_cache
 import numpy as np
 
 from simdconv import backends
+from simdconv._arguments import show
 from simdconv._errors import BackendNotImplementedError, ShapeError
 from simdconv._layout import chw_image
+from simdconv._lock import ModuleLock
 from simdconv._spec import Conv2dSpec, TransformSpec
 from simdconv.backends._base import Backend, PackedFilter
 
@@ -41,12 +43,14 @@ Names = tuple[str, ...]
 _process: Names = ()
 _environment: Names | None = None  # None until it is first needed
 _scoped: ContextVar[Names] = ContextVar("simdconv_backend", default=())
+_lock = ModuleLock()
+_forgotten = 0  # how often set_backend(None) asked for a new reading of the environment
 
 
 def _checked_names(name: str | Sequence[str]) -> Names:
     names = [name] if isinstance(name, str) else name
     if not isinstance(names, (list, tuple)):
-        raise TypeError(f"a backend is a name or a list of names; got {name!r}")
+        raise TypeError(f"a backend is a name or a list of names; got {show(name)}")
     for item in names:
         backends.get(backends.check_name(item))
     return tuple(names)
@@ -66,11 +70,13 @@ def set_backend(name: str | Sequence[str] | None) -> None:
     BackendNotFoundError, BackendLoadError
         If a name is unknown, or its backend cannot be loaded.
     """
-    global _process, _environment
-    if name is None:
-        _process, _environment = (), None
-    else:
-        _process = _checked_names(name)
+    global _process, _environment, _forgotten
+    names = () if name is None else _checked_names(name)
+    with _lock.held():
+        _process = names
+        if name is None:
+            _environment = None
+            _forgotten += 1
 
 
 def use_backend(name: str | Sequence[str]) -> AbstractContextManager[None]:
@@ -99,6 +105,15 @@ def _scope(names: Names) -> Iterator[None]:
 
 def _read_environment() -> Names:
     global _environment
+    forgotten = _forgotten
+    names = _names_in_environment()
+    with _lock.held():
+        if _forgotten == forgotten:  # else this may be older than set_backend(None)
+            _environment = names
+    return names
+
+
+def _names_in_environment() -> Names:
     text = os.environ.get(ENVIRONMENT, "")
     names = tuple(item.strip() for item in text.split(",") if item.strip())
     for name in names:
@@ -106,7 +121,6 @@ def _read_environment() -> Names:
             backends.check_name(name)
         except LookupError as error:
             raise type(error)(f"{ENVIRONMENT}={text!r}: {error}") from None
-    _environment = names
     return names
 
 

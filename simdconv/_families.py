@@ -17,6 +17,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from simdconv._lock import ModuleLock
+
 __all__ = [
     "as_ndarrays",
     "call_adapter",
@@ -37,21 +39,29 @@ R = TypeVar("R")
 Adapter = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 _adapters: dict[str, Adapter | str] = {"dask": "simdconv.adapters.dask:adapter"}
 _discovered = False
+_lock = ModuleLock()
 
 
 def _root(kind: type) -> str:
     return kind.__module__.partition(".")[0]
 
 
+def _discover() -> None:
+    """Read the entry points of installed packages, once, before any thread looks one up."""
+    global _discovered
+    from importlib.metadata import entry_points
+
+    with _lock.held():
+        if not _discovered:
+            for point in entry_points(group=ENTRY_POINTS):
+                _adapters.setdefault(point.name, point.value)
+            _discovered = True
+
+
 def find_adapter(kind: type) -> Adapter | None:
     """Return the adapter for a type, loaded if this is its first use."""
-    global _discovered
     if not _discovered:
-        _discovered = True
-        from importlib.metadata import entry_points
-
-        for point in entry_points(group=ENTRY_POINTS):
-            _adapters.setdefault(point.name, point.value)
+        _discover()
     for base in kind.__mro__:
         adapter = _adapters.get(_root(base))
         if isinstance(adapter, str):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simdconv._arguments import plain_str, show
+from simdconv._arguments import check_integer, plain_str, show
 from simdconv._errors import LayoutError, ShapeError
 
 __all__ = ["LANES", "LAYOUTS", "WEIGHT_LAYOUTS", "to_layout"]
@@ -119,24 +119,28 @@ def to_layout(x: np.ndarray, src: str, dst: str, *, n: int | None = None) -> np.
     if not hasattr(x, "__array__"):
         raise TypeError(f"x must be an array; got {type(x).__name__}: use numpy.asarray")
     x = np.asarray(x)
-    known = WEIGHT_LAYOUTS if src in WEIGHT_LAYOUTS else LAYOUTS
+    filters = isinstance(src, str) and plain_str(src) in WEIGHT_LAYOUTS
+    known = WEIGHT_LAYOUTS if filters else LAYOUTS
+    if n is not None:
+        try:
+            n = check_integer("n", n, 0)
+        except ValueError:
+            raise ShapeError(f"n={show(n)} does not belong to x of shape {x.shape}") from None
     src, dst = check_layout(src, "src", known), check_layout(dst, "dst", known)
-    if known is WEIGHT_LAYOUTS:
+    if filters:
         if x.ndim != 4:
             raise LayoutError(f"a filter in layout {src} has 4 axes; got shape {x.shape}")
         return np.ascontiguousarray(weights_to(x, src, dst))
     if x.ndim == 3 and "CHWN8" not in (src, dst):
         if n not in (None, 1):
-            raise ShapeError(f"x of shape {x.shape} is one image without its batch axis; n={n!r}")
+            raise ShapeError(f"x of shape {x.shape} is one image without its batch axis; n={n}")
         src3, dst3 = src.replace("N", ""), dst.replace("N", "")
         return np.ascontiguousarray(weights_to(x, src3, dst3))
     images = _to_images(x, src)
     count = images.shape[0]
     if n is not None:
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
-            raise TypeError(f"n must be an integer or None; got {n!r}")
         fits = count - LANES < n <= count if src == "CHWN8" else n == count
-        if not fits or n < 0:
+        if not fits:
             raise ShapeError(f"n={n} does not belong to x of shape {x.shape} in layout {src}")
     if src == dst and n in (None, count):
         return np.ascontiguousarray(x)

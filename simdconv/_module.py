@@ -22,9 +22,15 @@ __all__ = ["Conv2d"]
 _MOST_PACKED = 16  # packed filters kept, one for each kind of plan the calls led to
 
 
-def _snapshot(name: str, value: Any) -> np.ndarray:
+def _taken(name: str, value: Any) -> np.ndarray:
     refuse(name, value)
-    array = np.array(from_foreign(name, value), order="C")
+    array = from_foreign(name, value)
+    arguments.check_dtype(name, array.dtype)
+    return array
+
+
+def _snapshot(value: np.ndarray) -> np.ndarray:
+    array = np.array(value, order="C")
     array.flags.writeable = False
     return array
 
@@ -88,12 +94,9 @@ class Conv2d:
         num_threads: int | None = None,
         backend: str | None = None,
     ) -> None:
-        self.weight = _snapshot("w", w)
-        self.bias = None if bias is None else _snapshot("bias", bias)
-        arguments.check_dtype("w", self.weight.dtype)
-        if self.bias is not None:
-            arguments.check_dtype("bias", self.bias.dtype)
-        _, sizes = geometry.weight_sizes(self.weight.shape, weight_layout)
+        w = _taken("w", w)
+        bias = None if bias is None else _taken("bias", bias)
+        _, sizes = geometry.weight_sizes(w.shape, weight_layout)
         kernel = (sizes["H"], sizes["W"])
         strides = arguments.check_pair("stride", stride, 1)
         dilations = arguments.check_pair("dilation", dilation, 1)
@@ -102,7 +105,7 @@ class Conv2d:
         arguments.check_padding(padding, (1, 1), kernel, strides, dilations)
         groups = arguments.check_integer("groups", groups, 1, arguments.LARGEST)
         geometry.check_channels(sizes["I"] * groups, sizes, groups, check_layout(layout))
-        geometry.check_bias(None if self.bias is None else self.bias.shape, sizes["O"])
+        geometry.check_bias(None if bias is None else bias.shape, sizes["O"])
         num_threads = arguments.check_threads(num_threads)
         self._keywords: dict[str, Any] = {
             "stride": _shortest(strides), "padding": _shortest(padding),
@@ -115,6 +118,8 @@ class Conv2d:
         }  # fmt: skip
         self._backend = None if backend is None else check_name(backend)
         self._packed: dict[Any, PackedFilter] = {}
+        self.weight = _snapshot(w)  # last: nothing is copied for arguments that are wrong
+        self.bias = None if bias is None else _snapshot(bias)
 
     def __call__(self, x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Convolve images.

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from simdconv._arguments import ALGORITHMS, check_choice, check_integer, show
+from simdconv._lock import ModuleLock
 
 __all__ = ["Options", "current_options", "options", "set_options"]
 
@@ -41,6 +42,7 @@ class Options:
 
 _NAMES = tuple(field.name for field in dataclasses.fields(Options))
 _process = Options()
+_lock = ModuleLock()  # two threads that set different options must not undo one another's
 _scoped: ContextVar[Mapping[str, Any] | None] = ContextVar("simdconv_options", default=None)
 
 
@@ -74,7 +76,9 @@ def set_options(**values: Any) -> None:
         See `Options`. What is not named keeps its value.
     """
     global _process
-    _process = dataclasses.replace(_process, **_checked(values))
+    checked = _checked(values)
+    with _lock.held():
+        _process = dataclasses.replace(_process, **checked)
 
 
 def options(**values: Any) -> AbstractContextManager[Options]:

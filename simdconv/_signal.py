@@ -8,6 +8,7 @@ instead of wrapping: int8 and uint8 give int32, wider integers int64.
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from simdconv._api import conv2d
 from simdconv._arguments import check_choice, check_dtype, promote, show
 from simdconv._errors import ShapeError
 from simdconv._families import overridable
+from simdconv._options import current_options, options
 
 __all__ = ["convolve2d", "correlate2d"]
 
@@ -53,8 +55,11 @@ def _swap_needed(mode: str, image: np.ndarray, kernel: np.ndarray) -> bool:
     )
 
 
-def _fill(fillvalue: Any, dtype: np.dtype) -> Any:
-    """Bring the fill value to the result's dtype; integers lose the fraction, as in SciPy."""
+def _fill(fillvalue: Any, dtype: np.dtype, used: bool) -> Any:
+    """Bring the fill value to the result's dtype; integers lose the fraction, as in SciPy.
+
+    SciPy wants one number for every boundary, but looks at it only where it is used.
+    """
     try:
         value = np.asarray(fillvalue)
     except Exception:  # no array at all: nested unevenly, or an object that refuses
@@ -63,6 +68,8 @@ def _fill(fillvalue: Any, dtype: np.dtype) -> Any:
         raise ValueError(
             f"`fillvalue` must be scalar or an array with one element; got {show(fillvalue)}"
         )
+    if not used:
+        return dtype.type(0)
     uncastable = "could not cast `fillvalue` directly to the output type"  # SciPy's words
     number: Any = value.reshape(())[()]
     if dtype.kind != "c" and value.dtype.kind == "c":
@@ -76,6 +83,14 @@ def _fill(fillvalue: Any, dtype: np.dtype) -> Any:
         number = int(number)
     with np.errstate(all="ignore"):
         return dtype.type(number)
+
+
+def _number_beyond(
+    image: np.ndarray, kernel: np.ndarray, padding_mode: str, fillvalue: Any
+) -> tuple[np.dtype, Any]:
+    """Return the result's dtype, and the fill value in it."""
+    dtype, _ = promote([("image", image.dtype), ("kernel", kernel.dtype)])
+    return dtype, _fill(fillvalue, dtype, padding_mode == "constant")
 
 
 def _pads(mode: str, kernel: np.ndarray, flipped: bool) -> tuple[tuple[int, int], ...]:
@@ -98,19 +113,40 @@ def _run(
 ) -> np.ndarray:
     """Correlate a batch of images with a kernel that is flipped already, if it is to be."""
     pads = _pads(mode, kernel, flipped)
-    dtype, _ = promote([("image", image.dtype), ("kernel", kernel.dtype)])
-    fill = _fill(fillvalue, dtype)
+    dtype, fill = _number_beyond(image, kernel, padding_mode, fillvalue)
+    copied = _joining_copies(image)
     if padding_mode == "constant" and fill != 0 and mode != "valid":
-        if not _fits(fill, image.dtype):
-            image = image.astype(dtype)
-        widths = ((0, 0),) * (image.ndim - 2) + pads
-        constant = fill if image.dtype.kind == "c" else fill.real
-        image = np.pad(image, widths, constant_values=constant)
+        size = math.prod(image.shape[:-2])
+        size *= math.prod(n + sum(pad) for n, pad in zip(image.shape[-2:], pads, strict=True))
+        fits = _fits(fill, image.dtype)
+        copied = size * (image.itemsize if fits else 2 * dtype.itemsize)
+        with _room_beside(copied):
+            if not fits:
+                image = image.astype(dtype)
+            widths = ((0, 0),) * (image.ndim - 2) + pads
+            constant = fill if image.dtype.kind == "c" else fill.real
+            image = np.pad(image, widths, constant_values=constant)
         pads = ((0, 0), (0, 0))
-    images = image.reshape(-1, 1, *image.shape[-2:])
-    result = conv2d(images, kernel[None, None], padding=pads, padding_mode=padding_mode)
+    with _room_beside(copied):
+        images = image.reshape(-1, 1, *image.shape[-2:])
+        result = conv2d(images, kernel[None, None], padding=pads, padding_mode=padding_mode)
     result = result.reshape(*image.shape[:-2], *result.shape[-2:])
     return result if result.dtype == dtype else result.astype(dtype)
+
+
+def _joining_copies(image: np.ndarray) -> int:
+    """Bytes, at the most, that making one batch axis of the leading axes takes."""
+    return 0 if image.ndim < 4 or image.flags.c_contiguous else image.nbytes
+
+
+def _room_beside(copied: int) -> AbstractContextManager[Any]:
+    """Leave the convolution what these copies leave of max_workspace, or raise MemoryError."""
+    limit = current_options().max_workspace
+    if limit is None or copied == 0:
+        return nullcontext()
+    if copied > limit:
+        raise MemoryError(f"max_workspace={limit}: copies of the image take {copied} bytes")
+    return options(max_workspace=limit - copied)
 
 
 def _fits(fill: Any, dtype: np.dtype) -> bool:
@@ -124,8 +160,9 @@ def _fits(fill: Any, dtype: np.dtype) -> bool:
 
 def _run_swapped(image: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     """Correlate the kernel, which is the larger one, with each image of the batch."""
-    filters = image.reshape(-1, 1, *image.shape[-2:])
-    result = conv2d(kernel[None, None], filters)
+    with _room_beside(_joining_copies(image)):
+        filters = image.reshape(-1, 1, *image.shape[-2:])
+        result = conv2d(kernel[None, None], filters)
     return result.reshape(*image.shape[:-2], *result.shape[-2:])
 
 
@@ -171,6 +208,7 @@ def correlate2d(
     """
     mode, padding_mode = _check(mode, boundary, image, kernel)
     if _swap_needed(mode, image, kernel):
+        _number_beyond(image, kernel, padding_mode, fillvalue)
         return _run_swapped(image.conj(), kernel)[..., ::-1, ::-1]
     return _run(image, kernel.conj(), False, mode, padding_mode, fillvalue)
 
@@ -208,5 +246,6 @@ def convolve2d(
     """
     mode, padding_mode = _check(mode, boundary, image, kernel)
     if _swap_needed(mode, image, kernel):
+        _number_beyond(image, kernel, padding_mode, fillvalue)
         return _run_swapped(image[..., ::-1, ::-1], kernel)
     return _run(image, kernel[::-1, ::-1], True, mode, padding_mode, fillvalue)

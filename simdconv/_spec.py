@@ -1,8 +1,8 @@
 """One frozen description of a call: all validation and all shape arithmetic, done once.
 
 `conv2d_spec` and `transform_spec` take arrays and keywords as the user wrote them and return a
-spec of plain, normalised values, or raise before any work is done. The spec depends on shapes and
-dtypes only, never on values, and a repeated call finds it in a cache.
+spec of plain, normalised values, or raise before any work is done. The spec depends on shapes,
+dtypes and strides only, never on values, and a repeated call finds it in a cache.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class _WindowSpec:
     num_threads: int | None
     max_workspace: int | None
     x_plain: bool
+    x_rows: bool
+    x_strides: tuple[int, ...] | None
     out_plain: bool
 
     @property
@@ -101,6 +103,11 @@ class Conv2dSpec(_WindowSpec):
     flush_denormals : bool
     x_plain, w_plain, out_plain : bool
         Whether the array is aligned and in C order. A plan may rely on it.
+    x_rows, w_aligned, bias_plain : bool
+        Whether x is aligned, strided by whole elements, and contiguous along its last axis; the
+        first two of these for w; for bias as x_plain, and True without one.
+    x_strides : tuple of int or None
+        In elements, where x is not plain but x_rows holds.
     """
 
     weight_layout: str
@@ -113,6 +120,8 @@ class Conv2dSpec(_WindowSpec):
     algorithm: str
     flush_denormals: bool
     w_plain: bool
+    w_aligned: bool
+    bias_plain: bool
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -200,11 +209,19 @@ class TransformSpec(_WindowSpec):
         return size * (self.w_f * self.w_out if self.kind == "im2col" else self.w_p)
 
 
+def _x_fields(shape: tuple[int, ...], memory: tuple[int, ...] | None) -> dict[str, Any]:
+    """x_plain, x_rows and x_strides, from what _memory_of says, or None for plain arrays."""
+    if not memory:
+        return {"x_plain": memory is None, "x_rows": memory is None, "x_strides": None}
+    rows = memory[-1] == 1 or shape[-1] == 1
+    return {"x_plain": False, "x_rows": rows, "x_strides": memory if rows else None}
+
+
 def _build_conv2d(
     x_shape: Any, x_dtype: Any, w_shape: Any, w_dtype: Any, bias_shape: Any, bias_dtype: Any,
     stride: Any, padding: Any, dilation: Any, groups: Any, padding_mode: Any, layout: Any,
     weight_layout: Any, activation: Any, algorithm: Any, num_threads: Any, max_workspace: Any,
-    flush_denormals: bool, x_plain: bool, w_plain: bool, out_plain: bool,
+    flush_denormals: bool, x_memory: Any, w_memory: Any, bias_plain: bool, out_plain: bool,
 ) -> Conv2dSpec:  # fmt: skip
     named = [("x", x_dtype), ("w", w_dtype)]
     if bias_dtype is not None:
@@ -226,18 +243,20 @@ def _build_conv2d(
     num_threads = arguments.check_threads(num_threads)
     return Conv2dSpec(
         **window, dtype=dtype, x_dtype=x_dtype, num_threads=num_threads,
-        max_workspace=max_workspace, x_plain=x_plain, out_plain=out_plain, weight_layout=name,
+        max_workspace=max_workspace, **_x_fields(x_shape, x_memory), out_plain=out_plain,
+        weight_layout=name,
         c_out=c_out, groups=groups, acc_dtype=acc_dtype, w_dtype=w_dtype, bias_dtype=bias_dtype,
         activation=arguments.check_activation(activation, dtype),
         algorithm=arguments.check_choice("algorithm", algorithm, arguments.ALGORITHMS),
-        flush_denormals=flush_denormals, w_plain=w_plain,
+        flush_denormals=flush_denormals, w_plain=w_memory is None,
+        w_aligned=w_memory != (), bias_plain=bias_plain,
     )  # fmt: skip
 
 
 def _build_transform(
     kind: str, x_shape: Any, x_dtype: Any, kernel_size: Any, stride: Any, padding: Any,
     dilation: Any, padding_mode: Any, layout: Any, num_threads: Any, max_workspace: Any,
-    x_plain: bool, out_plain: bool,
+    x_memory: Any, out_plain: bool,
 ) -> TransformSpec:  # fmt: skip
     dtype = arguments.check_dtype("x", x_dtype)
     kernel = arguments.check_pair("kernel_size", kernel_size, 1)
@@ -247,7 +266,7 @@ def _build_transform(
     num_threads = arguments.check_threads(num_threads)
     spec = TransformSpec(
         **window, dtype=dtype, x_dtype=x_dtype, num_threads=num_threads,
-        max_workspace=max_workspace, x_plain=x_plain, out_plain=out_plain, kind=kind,
+        max_workspace=max_workspace, **_x_fields(x_shape, x_memory), out_plain=out_plain, kind=kind,
     )  # fmt: skip
     arguments.check_product("the result", *(max(size, 1) for size in spec.out_shape))
     if spec.out_size:  # im2win has padded columns even where no window fits
@@ -259,6 +278,14 @@ def _build_transform(
 # holds is looked at before it may meet the cache.
 _cached_conv2d = lru_cache(maxsize=_CACHED_SPECS, typed=True)(_build_conv2d)
 _cached_transform = lru_cache(maxsize=_CACHED_SPECS, typed=True)(_build_transform)
+
+
+def _memory_of(array: np.ndarray) -> tuple[int, ...]:
+    """Strides in elements of an array that is not plain; () if it is not aligned, or has parts."""
+    size = array.itemsize or 1
+    if not array.flags.aligned or any(stride % size for stride in array.strides):
+        return ()
+    return tuple(stride // size for stride in array.strides)
 
 
 def _exact(value: object, kinds: tuple[type, ...] = (int, str, NoneType)) -> bool:
@@ -302,8 +329,11 @@ def conv2d_spec(
     key = (
         x.shape, x.dtype, w.shape, w.dtype, bias_shape, bias_dtype, stride, padding, dilation,
         groups, padding_mode, layout, weight_layout, activation, algorithm, num_threads,
-        chosen.max_workspace, chosen.flush_denormals, x.flags.num & _PLAIN == _PLAIN,
-        w.flags.num & _PLAIN == _PLAIN, out is None or out.flags.num & _PLAIN == _PLAIN,
+        chosen.max_workspace, chosen.flush_denormals,
+        None if x.flags.num & _PLAIN == _PLAIN else _memory_of(x),
+        None if w.flags.num & _PLAIN == _PLAIN else _memory_of(w),
+        bias is None or bias.flags.num & _PLAIN == _PLAIN,
+        out is None or out.flags.num & _PLAIN == _PLAIN,
     )  # fmt: skip
     for value in (stride, padding, dilation):
         if type(value) is not int and not _exact(value):
@@ -328,7 +358,8 @@ def transform_spec(
         num_threads = chosen.num_threads
     key = (
         kind, x.shape, x.dtype, kernel_size, stride, padding, dilation, padding_mode, layout,
-        num_threads, chosen.max_workspace, x.flags.num & _PLAIN == _PLAIN,
+        num_threads, chosen.max_workspace,
+        None if x.flags.num & _PLAIN == _PLAIN else _memory_of(x),
         out is None or out.flags.num & _PLAIN == _PLAIN,
     )  # fmt: skip
     if not all(_exact(value) for value in (kernel_size, stride, padding, dilation)):

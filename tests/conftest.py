@@ -22,7 +22,8 @@ settings.load_profile(os.environ.get("SIMDCONV_TEST_PROFILE", "quick"))
 
 
 def pytest_configure(config):
-    """Register the marks of SciPy's test suite, which test_scipy.py imports."""
+    """Register our mark, and those of SciPy's test suite, which test_scipy.py imports."""
+    config.addinivalue_line("markers", "large: takes gigabytes of memory, or seconds")
     for mark in BORROWED_MARKS:
         config.addinivalue_line("markers", f"{mark}: of SciPy's test suite")
 

@@ -109,6 +109,46 @@ def test_signal(function, name):
         accept(name, lambda v=value: getattr(simdconv, function)(X[0, 0], W[0, 0], **{name: v}))
 
 
+@pytest.mark.parametrize("name", ["src", "dst", "n"])
+def test_to_layout(name):
+    for value in VALUES:
+        keywords = {"src": "NCHW", "dst": "NHWC", name: value}
+        accept(name, lambda k=keywords: simdconv.to_layout(X, **k))
+
+
+def test_names_of_backends(clean_registry):
+    for value in VALUES:
+        for run in (simdconv.set_backend, simdconv.use_backend):
+            accept("backend", lambda v=value, run=run: run(v))
+        accept("", lambda v=value: simdconv.register_backend(v, None))
+        accept("", lambda v=value: simdconv.register_backend("x", int, priority=v))
+        accept("loader", lambda v=value: simdconv.register_backend("x", v))
+
+
+PARTS = """
+import resource, sys
+import numpy as np, simdconv
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+x, w = np.ones((1, 2, 8, 9), np.float32), np.ones((2, 2, 3, 3), np.float32)
+for shape in (2**40,), (2**40, 2), (2, 2**40):
+    value = np.broadcast_to(1, shape)
+    for name in ("stride", "padding", "dilation", "activation"):
+        try:
+            simdconv.conv2d(x, w, **{name: value})
+        except (ValueError, TypeError) as error:
+            assert name in str(error)
+            continue
+        raise AssertionError(name)
+print("alive")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sets RLIMIT_AS")
+def test_arguments_of_a_million_million_parts():
+    done = subprocess.run([sys.executable, "-P", "-c", PARTS], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "alive\n", "")
+
+
 @pytest.mark.parametrize("name", ["max_workspace", "num_threads", "flush_denormals", "algorithm"])
 def test_options(name):
     def run(value):
@@ -177,3 +217,13 @@ print("alive")
 def test_pads_strides_and_dilations_of_billions():
     done = subprocess.run([sys.executable, "-P", "-c", HUGE], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "alive\n", "")
+
+
+def test_nothing_is_copied_for_wrong_arguments():
+    """A filter that repeats one element has any size; Conv2d copies it when all else is right."""
+    w = np.broadcast_to(np.float32(1), (2**34, 4, 3, 3))
+    for keywords in ({"groups": 3}, {"stride": 0}, {"bias": w}, {"padding_mode": "none"}):
+        with pytest.raises(ValueError, match=r"groups|stride|bias|padding_mode"):
+            simdconv.Conv2d(w, **keywords)
+    with pytest.raises(MemoryError):
+        simdconv.Conv2d(w)

@@ -204,3 +204,20 @@ def test_every_backend(backend):
         for mode, boundary in itertools.product(MODES, BOUNDARIES):
             expected = by_loops(convolve2d, image, kernel, mode, boundary)
             assert np.array_equal(convolve2d(image, kernel, mode, boundary), expected)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_fillvalue_is_looked_at_where_scipy_does(function):
+    """Only a boundary that is filled must fit it, also in "valid" with the operands swapped."""
+    image, kernel = np.ones((3, 3)), np.ones((2, 2))
+    for boundary in ("wrap", "symm"):
+        assert np.array_equal(
+            function(image, kernel, "full", boundary, 2 + 1j),
+            function(image, kernel, "full", boundary),
+        )
+        with pytest.raises(ValueError, match="fillvalue"):
+            function(image, kernel, "full", boundary, [1, 2])
+    for a, b in ((image, kernel), (kernel, image)):
+        for bad in (2 + 1j, [1, 2], "x"):
+            with pytest.raises(ValueError, match="fillvalue"):
+                function(a, b, "valid", "fill", bad)

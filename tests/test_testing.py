@@ -1,5 +1,6 @@
 """The checks themselves: they must fail where a result is wrong."""
 
+import dataclasses
 import faulthandler
 import os
 import signal
@@ -9,6 +10,7 @@ import pytest
 
 import simdconv
 from simdconv import conv2d, testing
+from simdconv._backend_check import check_contract
 from simdconv.backends._base import Plan
 from simdconv.testing import PROBLEMS, Problem, assert_conv_close, guarded, make_arrays
 
@@ -159,3 +161,55 @@ def test_workspace_of_the_reference():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert plan.workspace_bytes <= peak <= plan.workspace_bytes + 100_000
+
+
+class Copied:
+    """A backend that is right, for others to be wrong in one way."""
+
+    api_version = 1
+
+    def __init__(self, name):
+        self.name, self.reference = name, simdconv.backends.get("numpy")
+
+    def declines(self, spec):
+        return self.reference.declines(spec)
+
+    def plan(self, spec):
+        return dataclasses.replace(self.reference.plan(spec), backend=self.name)
+
+    def conv2d(self, spec, x, w, bias, out):
+        self.reference.conv2d(spec, x, w, bias, out)
+
+    def transform(self, spec, x, out):
+        self.reference.transform(spec, x, out)
+
+
+class SkipsPadding(Copied):
+    def conv2d(self, spec, x, w, bias, out):
+        super().conv2d(spec, x, np.nan_to_num(w) if spec.padded else w, bias, out)
+
+
+class SumsInHalf(Copied):
+    def conv2d(self, spec, x, w, bias, out):
+        super().conv2d(dataclasses.replace(spec, acc_dtype=spec.dtype), x, w, bias, out)
+
+
+class Warns(Copied):
+    def conv2d(self, spec, x, w, bias, out):
+        super().conv2d(spec, x, w, bias, out)
+        np.float32(np.inf) * np.float32(0)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [(SkipsPadding, "weights that are not finite"), (SumsInHalf, "a sum of float16"),
+     (Warns, "lets a warning escape"), (Copied, None)],
+)  # fmt: skip
+def test_contract_finds_wrong_numbers(kind, message, clean_registry):
+    simdconv.register_backend("copied", lambda: kind("copied"))
+    if message is None:
+        check_contract("copied")
+    else:
+        with pytest.raises(AssertionError, match=message):
+            check_contract("copied")

@@ -45,7 +45,7 @@ def run(
     sizes, taps = image.shape[-2:], kernel.shape
     swapped = _signal._swap_needed(mode, image, kernel)
     pads = _signal._pads(mode, kernel, flipped)
-    fill = _signal._fill(fillvalue, dtype)
+    fill = _signal._fill(fillvalue, dtype, padding_mode == "constant")
     if 0 in image.shape:
         shape = [abs(n - k) + 1 if swapped else n + sum(pad) - k + 1
                  for n, k, pad in zip(sizes, taps, pads, strict=True)]  # fmt: skip

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import os
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from simdconv._arguments import plain_str, show
 from simdconv._errors import BackendLoadError, BackendNotFoundError
+from simdconv._lock import ModuleLock
 from simdconv.backends._base import API_VERSION, Backend
 
 __all__ = ["BackendInfo", "get", "list_backends", "names", "register_backend"]
@@ -58,17 +57,7 @@ class _Entry:
     backend: Backend | None = None
 
 
-_lock = threading.RLock()
-
-
-def _renew_lock() -> None:
-    """Forget, in a forked child, a thread that was loading a backend and is not here."""
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+_lock = ModuleLock()
 _entries = {
     "simd": _Entry("simd", "simdconv.backends.simd:load", 30),
     "blas": _Entry("blas", "simdconv.backends.blas:load", 20),
@@ -98,14 +87,14 @@ def register_backend(name: str, loader: Loader, *, priority: int = 0) -> None:
     """
     global generation
     if not isinstance(name, str) or not name:
-        raise TypeError(f"name must be a str that is not empty; got {name!r}")
+        raise TypeError(f"name must be a str that is not empty; got {show(name)}")
     if name in BUILT_IN:
         raise ValueError(f"name {name!r} belongs to a built-in backend")
     if not callable(loader) and not (isinstance(loader, str) and ":" in loader):
-        raise TypeError(f"loader must be callable or 'package.module:function'; got {loader!r}")
+        raise TypeError(f"loader must be callable or 'package.module:function'; got {show(loader)}")
     if isinstance(priority, bool) or not isinstance(priority, int):
-        raise TypeError(f"priority must be an integer; got {priority!r}")
-    with _lock:
+        raise TypeError(f"priority must be an integer; got {show(priority)}")
+    with _lock.held():
         _discover()
         _entries[name] = _Entry(name, loader, priority)
         generation += 1
@@ -114,7 +103,7 @@ def register_backend(name: str, loader: Loader, *, priority: int = 0) -> None:
 def _discover() -> None:
     """Read the entry points of installed packages, once; nothing of theirs is imported."""
     global _discovered
-    with _lock:
+    with _lock.held():
         if _discovered:
             return
         _discovered = True
@@ -137,7 +126,7 @@ def _entry_point_loader(point: Any) -> Callable[[], Backend]:
 def names() -> list[str]:
     """Every known name, by priority."""
     _discover()
-    with _lock:
+    with _lock.held():
         return sorted(_entries, key=lambda name: -_entries[name].priority)
 
 
@@ -168,7 +157,7 @@ def get(name: str) -> Backend:
     if entry is not None and entry.backend is not None:
         return entry.backend
     entry = _entries[check_name(name)]
-    with _lock:
+    with _lock.held():
         if entry.backend is None:
             entry.backend = _load(entry)
         return entry.backend

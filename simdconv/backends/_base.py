@@ -26,7 +26,9 @@ __all__ = [
     "Kernel",
     "PackedFilter",
     "Plan",
+    "batched_strides",
     "batched_view",
+    "check_limit",
     "contiguous_out",
     "dtype_code",
     "native_contiguous",
@@ -151,11 +153,26 @@ class Backend(Protocol):
         return []
 
 
+def check_limit(spec: TransformSpec, needed: int) -> None:
+    """Raise MemoryError if a transform needs more scratch memory than spec.max_workspace."""
+    if spec.max_workspace is not None and needed > spec.max_workspace:
+        raise MemoryError(
+            f"max_workspace={spec.max_workspace}: {spec.kind} needs {needed} bytes of workspace"
+        )
+
+
 def batched_view(x: np.ndarray, spec: Conv2dSpec | TransformSpec) -> np.ndarray:
     """`x` with its batch axis, as a view; the axis is the last in CHWN, else the first."""
     if spec.batched:
         return x
     return x[..., None] if spec.layout == "CHWN" else x[None]
+
+
+def batched_strides(strides: tuple[int, ...], spec: Conv2dSpec | TransformSpec) -> tuple[int, ...]:
+    """The strides of batched_view, from those of x; the axis of size one has no step."""
+    if spec.batched:
+        return strides
+    return (*strides, 0) if spec.layout == "CHWN" else (0, *strides)
 
 
 def native_contiguous(x: np.ndarray, dtype: np.dtype) -> np.ndarray:

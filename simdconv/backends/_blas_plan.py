@@ -184,15 +184,17 @@ def make_plan(spec: Conv2dSpec, threads: int) -> BlasPlan:
     algorithm = _choose(spec, work)
     order = _filter_order(spec, algorithm)
     in_place = order is None and spec.w_plain and _is_native(spec.w_dtype, work)
-    filter_bytes = 0 if in_place else spec.c_out * spec.k * work.itemsize
+    kept_bytes = 0 if in_place else spec.c_out * spec.k * work.itemsize
+    if spec.bias_dtype not in (None, spec.acc_dtype):
+        kept_bytes += spec.c_out * spec.acc_dtype.itemsize
     rows = _wanted_rows(spec, algorithm, work)
     tile_bytes = _tile_bytes(spec, algorithm, work, rows)
     notes = []
     threads = min(threads, spec.n * -(-spec.h_out // rows), 1 + spec.flops // _FLOPS_PER_THREAD)
-    if spec.max_workspace is not None and filter_bytes + tile_bytes > spec.max_workspace:
-        low = _most_rows(spec, algorithm, work, rows - 1, spec.max_workspace - filter_bytes)
+    if spec.max_workspace is not None and kept_bytes + tile_bytes > spec.max_workspace:
+        low = _most_rows(spec, algorithm, work, rows - 1, spec.max_workspace - kept_bytes)
         if low == 0:
-            least = filter_bytes + _tile_bytes(spec, algorithm, work, 1)
+            least = kept_bytes + _tile_bytes(spec, algorithm, work, 1)
             raise MemoryError(
                 f"blas needs at least {least} bytes of workspace for {algorithm}; "
                 f"max_workspace={spec.max_workspace}"
@@ -200,7 +202,7 @@ def make_plan(spec: Conv2dSpec, threads: int) -> BlasPlan:
         notes.append(f"tiles of {low} rows, not {rows}, to stay within max_workspace")
         rows, tile_bytes = low, _tile_bytes(spec, algorithm, work, low)
     if spec.max_workspace is not None and tile_bytes:
-        threads = min(threads, (spec.max_workspace - filter_bytes) // tile_bytes)
+        threads = min(threads, (spec.max_workspace - kept_bytes) // tile_bytes)
     if algorithm == "direct":
         gathers = not reads_pixels(spec, algorithm, work)
         notes.append("1x1: pixels are gathered" if gathers else "1x1: the image is read in place")
@@ -210,5 +212,5 @@ def make_plan(spec: Conv2dSpec, threads: int) -> BlasPlan:
         notes.append("integers this wide are multiplied by NumPy without BLAS")
     return BlasPlan(
         algorithm, work, order, in_place, rows, *_shapes(spec, algorithm, work, rows), threads,
-        filter_bytes + threads * tile_bytes, tuple(notes),
+        kept_bytes + threads * tile_bytes, tuple(notes),
     )  # fmt: skip

@@ -240,7 +240,7 @@ class BlasBackend:
         plan = make_plan(spec, _threads(spec))
         with np.errstate(all="ignore"):
             matrix = _filter_matrix(spec, plan, w)
-            sum_bias = None if bias is None else bias.astype(spec.acc_dtype)
+            sum_bias = None if bias is None else bias.astype(spec.acc_dtype, copy=False)
         workers = [_Worker(spec, plan, matrix, sum_bias) for _ in range(plan.threads)]
         tiles = [
             (index, first, min(plan.tile_rows, spec.h_out - first))
@@ -259,6 +259,7 @@ class BlasBackend:
         height = span(spec.h_f, spec.dilation[0])
         nhwc = spec.layout == "NHWC"
         shape = (height, spec.w_p, spec.c_in) if nhwc else (spec.c_in, height, spec.w_p)
+        _base.check_limit(spec, math.prod(shape) * spec.dtype.itemsize)
         rows = np.empty(shape, spec.dtype)
         rows = rows.transpose(2, 0, 1) if nhwc else rows
         for index in range(spec.n):

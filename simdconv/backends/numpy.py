@@ -82,6 +82,8 @@ class NumpyBackend:
             raise BackendNotImplementedError(f"numpy {reason}", {self.name: reason})
         pixels = spec.h_in * spec.w_in + spec.h_p * spec.w_p
         elements = spec.c_in * pixels + spec.c_out * (spec.k + 2 * spec.h_out * spec.w_out)
+        if spec.bias_dtype not in (None, spec.acc_dtype):
+            elements += spec.c_out
         workspace = elements * spec.acc_dtype.itemsize
         if spec.activation and spec.activation[0] == "leaky_relu":
             workspace += spec.c_out * spec.h_out * spec.w_out  # the mask of what is negative
@@ -106,7 +108,7 @@ class NumpyBackend:
         with np.errstate(all="ignore"):
             weight = weights_to(w, spec.weight_layout, "OIHW").astype(spec.acc_dtype, order="C")
             weight = weight.reshape(spec.groups, spec.c_out_g, spec.c_in_g, spec.h_f, spec.w_f)
-            sum_bias = None if bias is None else bias.astype(spec.acc_dtype)
+            sum_bias = None if bias is None else bias.astype(spec.acc_dtype, copy=False)
             for index in range(spec.n):
                 image = chw_image(x, spec.layout, spec.batched, index)
                 result = chw_image(out, spec.layout, spec.batched, index)
@@ -114,6 +116,8 @@ class NumpyBackend:
 
     def transform(self, spec: TransformSpec, x: np.ndarray, out: np.ndarray) -> None:
         """Image by image: every window of the padded image, or every strip of rows."""
+        elements = spec.c_in * spec.h_p * spec.w_p + spec.out_size // spec.n
+        _base.check_limit(spec, elements * spec.dtype.itemsize)
         (stride_h, stride_w), (dilation_h, dilation_w) = spec.stride, spec.dilation
         span_h, span_w = dilation_h * (spec.h_f - 1) + 1, dilation_w * (spec.w_f - 1) + 1
         for index in range(spec.n):

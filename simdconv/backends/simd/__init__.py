@@ -24,8 +24,6 @@ from simdconv.backends.simd import plan
 
 __all__ = ["SimdBackend", "load"]
 
-_INNERMOST = {"NCHW": 3, "NHWC": 3, "CHWN": 3, "CHWN8": 4}
-
 
 class SimdFilter(PackedFilter):
     """A filter in the order and blocks of one kernel, and whether all of it is finite."""
@@ -37,24 +35,15 @@ class SimdFilter(PackedFilter):
         self.packed = packed
 
 
-def _is_readable(x: np.ndarray, dtype: np.dtype, layout: str) -> bool:
-    """Whether kernels can read `x` as it lies: this dtype, aligned, innermost axis contiguous."""
-    if x.dtype != dtype or not x.flags.aligned or not x.dtype.isnative:
-        return False
-    axis = _INNERMOST[layout]
-    whole = all(stride % dtype.itemsize == 0 for stride in x.strides)
-    return whole and (x.strides[axis] == dtype.itemsize or x.shape[axis] == 1)
+def _plain(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """A copy that kernels can read."""
+    return np.array(array, dtype, order="C", copy=True, subok=False)
 
 
-def _readable(x: np.ndarray, dtype: np.dtype, layout: str) -> np.ndarray:
-    """`x` itself if kernels can read it, else a copy that they can."""
-    return x if _is_readable(x, dtype, layout) else np.require(x, dtype, ["C", "A"])
-
-
-def _filter(w: np.ndarray, spec: Conv2dSpec, in_place: bool) -> np.ndarray:
+def _filter(w: np.ndarray, spec: Conv2dSpec, made: plan.SimdPlan) -> np.ndarray:
     """`w` as an (o, i, h, w) view in the spec's dtype; in C order if it is read where it lies."""
     view = weights_to(w, spec.weight_layout, "OIHW")
-    return np.require(view, spec.dtype, ["C", "A"] if in_place else ["A"])
+    return _plain(view, spec.dtype) if made.filter_copied else view
 
 
 class SimdBackend:
@@ -93,8 +82,8 @@ class SimdBackend:
         """Compute, and write the whole of `out`."""
         made = self._planned(spec)
         image, result = _base.batched_view(x, spec), _base.batched_view(out, spec)
-        if not spec.x_plain or image.dtype != spec.dtype:
-            image = _readable(image, spec.dtype, spec.layout)
+        if plan.is_image_copied(spec):
+            image = _plain(image, spec.dtype)
         if not spec.out_plain:
             result = np.empty(result.shape, spec.dtype)
         finite, weights, packed = False, None, None
@@ -102,7 +91,7 @@ class SimdBackend:
             finite = w.finite
             weights, packed = (None, w.data) if w.packed else (w.data, None)
         elif isinstance(w, np.ndarray):
-            weights = _filter(w, spec, made.in_place_filter)
+            weights = _filter(w, spec, made)
         if bias is not None:
             bias = np.require(bias, spec.dtype, ["C", "A"])
         threads = made.public.num_threads
@@ -121,7 +110,7 @@ class SimdBackend:
     def pack(self, spec: Conv2dSpec, w: np.ndarray) -> SimdFilter:
         """The filter in the kernel's blocks, or in C order where the kernel reads it as it lies."""
         made, key = self._planned(spec), self.pack_key(spec)
-        view = _filter(w, spec, made.in_place_filter)
+        view = _filter(w, spec, made)
         if made.in_place_filter:
             return SimdFilter(key, view.copy(), False, False)
         size = _core.filter_size(made.kernel, made.problem)
@@ -137,15 +126,12 @@ class SimdBackend:
         MemoryError
             If copies of arrays that are not plain would exceed spec.max_workspace.
         """
-        view = _base.batched_view(x, spec)
-        copied = 0 if _is_readable(view, spec.dtype, spec.layout) else view.size
+        image = _base.batched_view(x, spec)
+        copied = image.size if plan.is_image_copied(spec) else 0
         copied += 0 if out.flags.c_contiguous and out.flags.aligned else out.size
-        if spec.max_workspace is not None and copied * spec.dtype.itemsize > spec.max_workspace:
-            raise MemoryError(
-                f"max_workspace={spec.max_workspace}: {spec.kind} copies "
-                f"{copied * spec.dtype.itemsize} bytes of arrays that are not contiguous"
-            )
-        image = _readable(view, spec.dtype, spec.layout)
+        _base.check_limit(spec, copied * spec.dtype.itemsize)
+        if plan.is_image_copied(spec):
+            image = _plain(image, spec.dtype)
         threads = spec.num_threads or _core.max_threads()
         with _base.contiguous_out(out) as result:
             _core.transform(plan.problem_of(spec), spec.kind == "im2win", image, result, threads)

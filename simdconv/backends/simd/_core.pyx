@@ -207,6 +207,31 @@ cdef class Problem:
         self.p.padding = <sc_padding>mode
         self.p.activation = <sc_activation>act
         self.p.act_lo, self.p.act_hi = activation[1], activation[2]
+        self.lay_plain()
+
+    cdef void lay_plain(self):
+        """Fill in the strides of C order."""
+        cdef ptrdiff_t channels = self.p.groups * self.p.c_in
+        cdef ptrdiff_t w = channels if self.p.layout == SC_NHWC else self.p.inner
+        cdef ptrdiff_t plane = self.p.h_in * self.p.w_in * w
+        if self.p.layout == SC_NHWC:
+            set_strides(&self.p, plane, 1, self.p.w_in * w, w)
+        else:
+            set_strides(&self.p, channels * plane, plane, self.p.w_in * w, w)
+
+    def lay(self, strides):
+        """Fill in the strides of an image that is not in C order, in elements, for `workspace`."""
+        set_strides(&self.p, strides[self.axes[0]], strides[self.axes[1]], strides[self.axes[2]],
+                    strides[self.axes[3]])
+
+
+cdef void set_strides(sc_problem *p, ptrdiff_t image, ptrdiff_t c, ptrdiff_t h, ptrdiff_t w):
+    """NumPy's stride of an axis of one element may be any number; here it is that of C order."""
+    p.x_image, p.x_c, p.x_h, p.x_w = image, c, h, w
+    if p.w_in == 1:
+        p.x_w = p.x_image if p.h_in == 1 and p.layout == SC_NHWC else p.x_h
+    if p.h_in == 1:
+        p.x_h = p.w_in * p.x_w
 
 
 cdef sc_problem described(Problem problem, cnp.ndarray x):
@@ -214,10 +239,8 @@ cdef sc_problem described(Problem problem, cnp.ndarray x):
     cdef sc_problem p = problem.p
     cdef ptrdiff_t size = cnp.PyArray_ITEMSIZE(x)
     cdef cnp.npy_intp *strides = cnp.PyArray_STRIDES(x)
-    p.x_image = strides[problem.axes[0]] // size
-    p.x_c = strides[problem.axes[1]] // size
-    p.x_h = strides[problem.axes[2]] // size
-    p.x_w = strides[problem.axes[3]] // size
+    set_strides(&p, strides[problem.axes[0]] // size, strides[problem.axes[1]] // size,
+                strides[problem.axes[2]] // size, strides[problem.axes[3]] // size)
     return p
 
 

@@ -23,7 +23,7 @@ from simdconv.backends import _base
 from simdconv.backends._base import Candidate, Plan
 from simdconv.backends.simd import _core
 
-__all__ = ["SimdPlan", "kernel_index", "plan_conv2d", "problem_of"]
+__all__ = ["SimdPlan", "is_image_copied", "kernel_index", "plan_conv2d", "problem_of"]
 
 ALGORITHMS = ("direct", "im2win", "implicit", "im2col")
 LANES = {"baseline": 16, "avx2": 32, "avx512": 64, "neon": 16}  # bytes of a register
@@ -54,6 +54,7 @@ class SimdPlan:
     kernel: int
     problem: _core.Problem
     in_place_filter: bool
+    filter_copied: bool
     public: Plan
 
 
@@ -94,7 +95,10 @@ def problem_of(spec: Conv2dSpec | TransformSpec) -> _core.Problem:
         images, inner, *channels, spec.h_in, spec.w_in, spec.h_f, spec.w_f, spec.h_out, spec.w_out,
         *spec.stride, *spec.dilation, spec.padding[0][0], spec.padding[1][0], spec.h_p, spec.w_p,
     )  # fmt: skip
-    return _core.Problem(spec.layout, sizes, spec.padding_mode, activation)
+    problem = _core.Problem(spec.layout, sizes, spec.padding_mode, activation)
+    if spec.x_strides is not None and not is_image_copied(spec):
+        problem.lay(_base.batched_strides(spec.x_strides, spec))
+    return problem
 
 
 def _lane_share(size: int, lanes: int) -> float:
@@ -188,26 +192,43 @@ def plan_conv2d(spec: Conv2dSpec, isa: str) -> SimdPlan:
     index, name = kernel_index()[algorithm, spec.layout, isa, code]
     problem = problem_of(spec)
     threads = _core.threads_for(problem, spec.num_threads or _core.max_threads())
-    bytes_needed = _core.workspace(index, problem, threads, False)
     in_place = _core.filter_size(index, problem) == 0
-    copies = _operand_copies(spec, in_place)
-    if spec.max_workspace is not None and bytes_needed + copies > spec.max_workspace:
-        return _within_limit(spec, isa, bytes_needed + copies)
-    notes = (f"operands that are not plain may be copied first: {copies} bytes",) if copies else ()
+    filter_copied = _is_filter_copied(spec, in_place)
+    copies = _operand_copies(spec, filter_copied)
+    bytes_needed = _core.workspace(index, problem, threads, False) + copies
+    if spec.max_workspace is not None and bytes_needed > spec.max_workspace:
+        return _within_limit(spec, isa, bytes_needed)
+    notes = (f"of the workspace, {copies} bytes are copies of arrays that kernels cannot take as "
+             "they lie",) if copies else ()  # fmt: skip
     public = Plan(
         backend="simd", algorithm=algorithm, layout=spec.layout, kernel=name,
         workspace_bytes=bytes_needed, num_threads=threads, candidates=candidates,
         details={"isa": isa, "operand_copies": copies}, notes=notes,
     )  # fmt: skip
-    return SimdPlan(index, problem, in_place, public)
+    return SimdPlan(index, problem, in_place, filter_copied, public)
 
 
-def _operand_copies(spec: Conv2dSpec, in_place: bool) -> int:
-    """Bytes, at the most, of copies of arrays that the kernels cannot take as they are."""
-    filter_lies_right = spec.w_plain and spec.weight_layout == "OIHW"
+def _is_filter_copied(spec: Conv2dSpec, in_place: bool) -> bool:
+    """Whether w is copied: what is read in place must be plain and ordered as OIHW is."""
+    if spec.w_dtype != spec.dtype or not spec.w_aligned:
+        return True
+    sizes = dict(zip(spec.weight_layout, spec.w_shape, strict=True))
+    order = [axis for axis in spec.weight_layout if sizes[axis] > 1]
+    return in_place and not (spec.w_plain and order == sorted(order, key="OIHW".index))
+
+
+def is_image_copied(spec: Conv2dSpec | TransformSpec) -> bool:
+    """Whether x is copied: kernels read its dtype, along rows that are contiguous."""
+    return not spec.x_rows or spec.x_dtype != spec.dtype
+
+
+def _operand_copies(spec: Conv2dSpec, filter_copied: bool) -> int:
+    """Bytes of copies of arrays that the kernels cannot take as they are."""
+    bias_copied = not spec.bias_plain or spec.bias_dtype not in (None, spec.dtype)
     sizes = (
-        (spec.x_shape, not spec.x_plain or spec.x_dtype != spec.dtype),
-        (spec.w_shape, spec.w_dtype != spec.dtype or (in_place and not filter_lies_right)),
+        (spec.x_shape, is_image_copied(spec)),
+        (spec.w_shape, filter_copied),
+        ((spec.c_out,), bias_copied),
         (spec.out_shape, not spec.out_plain),
     )
     return sum(math.prod(shape) * spec.dtype.itemsize for shape, copied in sizes if copied)

@@ -54,13 +54,16 @@ double sc_unit_flops(int isa, sc_dtype dtype, ptrdiff_t iterations) {
     return units[isa]->peak_flops(dtype, iterations);
 }
 
-/* Below this many multiplications a second thread costs more than it brings. */
-enum { WORK_A_THREAD = 1 << 18 };
+/* Below this many multiplications a second thread costs more than it brings. The fuzzer sets it low.
+ */
+#ifndef SC_WORK_A_THREAD
+#define SC_WORK_A_THREAD (1 << 18)
+#endif
 
 int sc_threads_for(const sc_problem *p, int threads) {
     double work = (double)p->images * p->inner * p->groups * p->c_out * p->h_out * p->w_out *
                   p->c_in * p->h_f * p->w_f;
-    double useful = work / WORK_A_THREAD;
+    double useful = work / SC_WORK_A_THREAD;
     threads = (int)sc_min(threads, sc_most_threads());
     return useful < 2 || threads < 2 ? 1 : useful < threads ? (int)useful : threads;
 }
