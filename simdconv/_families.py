@@ -20,8 +20,10 @@ import numpy as np
 __all__ = [
     "as_ndarrays",
     "call_adapter",
+    "common_exporter",
     "describe_family",
     "from_foreign",
+    "hand_over",
     "overridable",
     "refuse",
 ]
@@ -160,17 +162,30 @@ def call_foreign(
     if given is None:  # Python's own error says why, and names the function
         return function.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
     found = {name: given[name] for name in arrays if given.get(name) is not None}
+    result = hand_over(function, found, args, kwargs)
+    if result is not NotImplemented:
+        return result
+    export = common_exporter(found)
+    result = function._on_arguments(given)  # type: ignore[attr-defined]
+    return found["out"] if "out" in found else export(result)
+
+
+def hand_over(
+    function: Callable[..., Any],
+    found: dict[str, Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Let an adapter or __array_function__ of the arrays in `found` run a call; NotImplemented."""
     for name, value in found.items():
         refuse(name, value)
     result = call_adapter(function, found, args, kwargs)
     if result is not NotImplemented:
         return result
     overriders = _overriders(list(found.values()))
-    if overriders:
-        return _call_overriders(function, overriders, args, kwargs)
-    export = common_exporter(found)
-    result = function._on_arguments(given)  # type: ignore[attr-defined]
-    return found["out"] if "out" in found else export(result)
+    if not overriders:
+        return NotImplemented
+    return _call_overriders(function, overriders, args, kwargs)
 
 
 def call_adapter(
@@ -325,16 +340,18 @@ def _namespace(value: Any) -> Any:
 
 def common_exporter(found: dict[str, Any]) -> Callable[[np.ndarray], Any]:
     """How to hand a result out as the library's array that came in; ndarrays mix with any one."""
-    foreign: dict[Any, tuple[str, Any]] = {}
+    foreign: list[tuple[Any, str, Any]] = []  # no dict: a namespace may be one that has no hash
     for name, value in found.items():
         if not isinstance(value, (np.ndarray, np.generic)) and hasattr(value, "__dlpack__"):
-            foreign.setdefault(_namespace(value), (name, value))
+            namespace = _namespace(value)
+            if all(namespace != known for known, _, _ in foreign):
+                foreign.append((namespace, name, value))
     if not foreign:
         return lambda result: result
     if len(foreign) > 1:
-        kinds = ", ".join(f"{name}: {_name(value)}" for name, value in foreign.values())
+        kinds = ", ".join(f"{name}: {_name(value)}" for _, name, value in foreign)
         raise TypeError(f"arrays of different libraries ({kinds}): convert them to one kind first")
-    ((namespace, (_, value)),) = foreign.items()
+    ((namespace, _, value),) = foreign
     return lambda result: _export(namespace, value, result)
 
 

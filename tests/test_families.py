@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -148,6 +149,25 @@ def test_two_libraries_do_not_mix():
 
     with pytest.raises(TypeError, match="different libraries"):
         conv2d(Other(), torch.from_numpy(W))
+
+
+def test_a_namespace_needs_no_hash():
+    class Own:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **keywords):
+            return self.array.__dlpack__(**keywords)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+        def __array_namespace__(self):
+            return types.SimpleNamespace(from_dlpack=Own)
+
+    y = conv2d(Own(X), Own(W))
+    assert type(y) is Own
+    assert np.array_equal(y.array, EXPECTED)
 
 
 def test_adapters(monkeypatch):
