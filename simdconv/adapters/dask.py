@@ -1,4 +1,4 @@
-"""dask arrays: conv2d, im2col, im2win, correlate2d and convolve2d as graphs, nothing computed.
+"""dask arrays: conv2d, im2col, im2win, correlate2d, convolve2d and to_layout as lazy graphs.
 
 Each block of the result is one task. It is handed the chunks that its windows reach, or parts of
 them, cut out by tasks of their own so that a halo and not a chunk travels between machines. Images
@@ -24,7 +24,7 @@ from simdconv._explain import Explanation, explain
 from simdconv._families import from_foreign, refuse
 from simdconv._layout import LANES
 from simdconv._spec import Conv2dSpec, TransformSpec, conv2d_spec, transform_spec
-from simdconv.adapters import _dask_signal
+from simdconv.adapters import _dask_layout, _dask_signal
 from simdconv.adapters._blocks import Span, output_spans, whole_span
 from simdconv.adapters._dask_graph import (
     Constants,
@@ -222,4 +222,5 @@ _RUNNERS: dict[str, Callable[..., Any]] = {
     "explain": _explain,
     "im2col": _transform,
     "im2win": _transform,
+    "to_layout": _dask_layout.run,
 }
