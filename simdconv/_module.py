@@ -10,7 +10,8 @@ from simdconv import _arguments as arguments
 from simdconv import _geometry as geometry
 from simdconv._api import conv2d
 from simdconv._dispatch import check_out, run_conv2d, select
-from simdconv._families import common_exporter, from_foreign, hand_over, refuse
+from simdconv._exchange import common_exporter, from_foreign, refuse
+from simdconv._families import hand_over
 from simdconv._layout import check_layout
 from simdconv._memory import empty
 from simdconv._spec import conv2d_spec

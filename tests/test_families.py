@@ -107,6 +107,38 @@ def test_array_protocol():
     assert "__array__" in simdconv.explain(Wrapped(), W).array_family
 
 
+def test_out_that_gives_copies_is_refused():
+    class Lent:
+        def __init__(self, array):
+            self.array = array
+
+        def __array__(self, dtype=None, copy=None):
+            return self.array
+
+    class Copied(Lent):
+        def __array__(self, dtype=None, copy=None):
+            return self.array.copy()
+
+    lent = Lent(np.zeros_like(EXPECTED))
+    assert conv2d(X, W, out=lent) is lent
+    assert np.array_equal(lent.array, EXPECTED)
+    for call in (conv2d, simdconv.explain):
+        with pytest.raises(TypeError, match=r"out of type .*Copied gives a copy"):
+            call(X, W, out=Copied(np.zeros_like(EXPECTED)))
+
+
+@pytest.mark.parametrize("call", [conv2d, simdconv.explain])
+def test_what_is_no_array_at_all(call):
+    for bad in (None, 3, "x", [[1.0]], np):
+        with pytest.raises(TypeError, match="x must be a NumPy array"):
+            call(bad, W)
+        with pytest.raises(TypeError, match="w must be a NumPy array"):
+            call(X, w=bad)
+    for bad in (np.ndarray, Duck):
+        with pytest.raises(TypeError, match=r"x must be an array; got the type"):
+            call(bad, W)
+
+
 def test_device_arrays_are_refused():
     class OnDevice:
         def __dlpack__(self, **keywords):
@@ -165,6 +197,7 @@ def test_a_namespace_needs_no_hash():
         def __array_namespace__(self):
             return types.SimpleNamespace(from_dlpack=Own)
 
+    simdconv.explain(Own(X), Own(W))
     y = conv2d(Own(X), Own(W))
     assert type(y) is Own
     assert np.array_equal(y.array, EXPECTED)

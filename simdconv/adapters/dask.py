@@ -20,8 +20,8 @@ import numpy as np
 from dask.base import tokenize
 
 from simdconv._api import conv2d
+from simdconv._exchange import from_foreign, refuse
 from simdconv._explain import Explanation, explain
-from simdconv._families import from_foreign, refuse
 from simdconv._layout import LANES
 from simdconv._spec import Conv2dSpec, TransformSpec, conv2d_spec, transform_spec
 from simdconv.adapters import _dask_layout, _dask_signal
