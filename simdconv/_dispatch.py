@@ -11,8 +11,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 
@@ -21,6 +20,7 @@ import numpy as np
 from simdconv import backends
 from simdconv._errors import BackendNotImplementedError, ShapeError
 from simdconv._layout import chw_image
+from simdconv._scope import Scope
 from simdconv._spec import Conv2dSpec, TransformSpec
 from simdconv.backends._base import Backend, PackedFilter
 
@@ -40,7 +40,7 @@ _log = logging.getLogger("simdconv")
 Names = tuple[str, ...]
 _process: Names = ()
 _environment: Names | None = None  # None until it is first needed
-_scoped: ContextVar[Names] = ContextVar("simdconv_backend", default=())
+_scoped: ContextVar[tuple[Names, ...]] = ContextVar("simdconv_backend", default=())
 
 
 def _checked_names(name: str | Sequence[str]) -> Names:
@@ -73,8 +73,8 @@ def set_backend(name: str | Sequence[str] | None) -> None:
         _process = _checked_names(name)
 
 
-def use_backend(name: str | Sequence[str]) -> AbstractContextManager[None]:
-    """Prefer a backend, or several in this order, within a `with` block.
+def use_backend(name: str | Sequence[str]) -> Scope:
+    """Prefer a backend, or several in this order, within a `with` block or a decorated function.
 
     The preference holds in this thread or asyncio task only. Errors as in set_backend.
 
@@ -85,16 +85,8 @@ def use_backend(name: str | Sequence[str]) -> AbstractContextManager[None]:
     ...     simdconv.get_backend()
     'numpy'
     """
-    return _scope(_checked_names(name))
-
-
-@contextmanager
-def _scope(names: Names) -> Iterator[None]:
-    token = _scoped.set(names)
-    try:
-        yield
-    finally:
-        _scoped.reset(token)
+    names = _checked_names(name)
+    return Scope(_scoped, lambda outer: names)
 
 
 def _read_environment() -> Names:
@@ -119,7 +111,8 @@ def _ordered(scoped: Names, process: Names, environment: Names) -> tuple[Names, 
 def preference() -> tuple[Names, frozenset[str]]:
     """Return the backends in the order in which a call tries them, and those asked for."""
     environment = _environment if _environment is not None else _read_environment()
-    return _ordered(_scoped.get(), _process, environment)
+    scoped = _scoped.get()
+    return _ordered(scoped[-1] if scoped else (), _process, environment)
 
 
 def get_backend() -> str:

@@ -7,12 +7,12 @@ a ContextVar, so it is right under threads and under asyncio.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
 from simdconv._arguments import ALGORITHMS, check_choice, check_integer, show
+from simdconv._scope import Scope
 
 __all__ = ["Options", "current_options", "options", "set_options"]
 
@@ -41,7 +41,7 @@ class Options:
 
 _NAMES = tuple(field.name for field in dataclasses.fields(Options))
 _process = Options()
-_scoped: ContextVar[Mapping[str, Any] | None] = ContextVar("simdconv_options", default=None)
+_scoped: ContextVar[tuple[Mapping[str, Any], ...]] = ContextVar("simdconv_options", default=())
 
 
 def _checked(values: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _checked(values: dict[str, Any]) -> dict[str, Any]:
 def current_options() -> Options:
     """Return the options in force here."""
     scoped = _scoped.get()
-    return _process if scoped is None else dataclasses.replace(_process, **scoped)
+    return dataclasses.replace(_process, **scoped[-1]) if scoped else _process
 
 
 def set_options(**values: Any) -> None:
@@ -77,8 +77,8 @@ def set_options(**values: Any) -> None:
     _process = dataclasses.replace(_process, **_checked(values))
 
 
-def options(**values: Any) -> AbstractContextManager[Options]:
-    """Set options for a `with` block, in this thread or task only.
+def options(**values: Any) -> Scope:
+    """Set options for a `with` block or a decorated function, in this thread or task only.
 
     Parameters
     ----------
@@ -92,13 +92,5 @@ def options(**values: Any) -> AbstractContextManager[Options]:
     ...     now.num_threads
     1
     """
-    return _scope(_checked(values))
-
-
-@contextmanager
-def _scope(values: dict[str, Any]) -> Iterator[Options]:
-    token = _scoped.set({**(_scoped.get() or {}), **values})
-    try:
-        yield current_options()
-    finally:
-        _scoped.reset(token)
+    checked = _checked(values)
+    return Scope(_scoped, lambda outer: {**(outer or {}), **checked}, current_options)
