@@ -31,7 +31,7 @@ def refuse(name: str, value: object) -> None:
 
 def dense_method(value: Any) -> str | None:
     """Name of the method by which a sparse array becomes an ndarray."""
-    return next((name for name in ("toarray", "todense") if hasattr(value, name)), None)
+    return next((name for name in ("toarray", "todense") if hasattr(type(value), name)), None)
 
 
 def foreign_device(value: Any) -> str | None:

@@ -54,6 +54,8 @@ def find_adapter(kind: type) -> Adapter | None:
         for point in entry_points(group=ENTRY_POINTS):
             _adapters.setdefault(point.name, point.value)
     for base in kind.__mro__:
+        if _root(base) in ("builtins", "numpy"):  # nobody's package may take these from us
+            continue
         adapter = _adapters.get(_root(base))
         if isinstance(adapter, str):
             adapter = _load_adapter(_root(base), adapter)
@@ -67,7 +69,7 @@ def _load_adapter(name: str, value: str) -> Adapter:
 
     try:
         adapter: Adapter = EntryPoint(name, value, ENTRY_POINTS).load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ImportError(
             f"the adapter for {name} arrays, {value}, cannot be loaded: {error}"
         ) from error

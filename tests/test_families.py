@@ -219,6 +219,19 @@ def test_adapters(monkeypatch):
         conv2d(Strange(), W)
 
 
+def test_numpys_own_arrays_have_no_adapter(monkeypatch):
+    from simdconv import _families
+
+    class Plain(np.ndarray):
+        pass
+
+    for name in ("numpy", "builtins"):
+        monkeypatch.setitem(_families._adapters, name, lambda *call: "taken")
+    assert np.array_equal(conv2d(X.view(Plain), W), EXPECTED)
+    with pytest.raises(TypeError, match="x must be a NumPy array"):
+        conv2d([1.0], W)
+
+
 def test_adapters_may_pass(monkeypatch):
     from simdconv import _families
 

@@ -39,6 +39,8 @@ from simdconv.adapters._dask_graph import (
 
 __all__ = ["adapter"]
 
+_INHERITED = np.ndarray.__array_function__
+
 _TRANSFORMED = {
     "im2col": {"NCHW": "NKP", "NHWC": "NPK", "CHWN": "KPN", "CHWN8": "NKP8"},
     "im2win": {"NCHW": "NCHS", "NHWC": "NHSC", "CHWN": "CHSN", "CHWN8": "NCHS8"},
@@ -53,13 +55,19 @@ def adapter(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
     dask.array.Array, or NotImplemented
     """
     runner = _RUNNERS.get(function.__name__)
-    if runner is None:
+    if runner is None or any(_overrides(value) for value in (*args, *kwargs.values())):
         return NotImplemented
     bound = inspect.signature(function).bind(*args, **kwargs)
     bound.apply_defaults()
     if bound.arguments.pop("out", None) is not None:
         raise TypeError("out cannot be used with dask arrays: they cannot be written to")
     return runner(function, **bound.arguments)
+
+
+def _overrides(value: Any) -> bool:
+    """Whether an argument has an __array_function__ of its own, which knows of more than we do."""
+    method = getattr(type(value), "__array_function__", _INHERITED)
+    return method is not _INHERITED and not isinstance(value, da.Array)
 
 
 def _axes(spec: Conv2dSpec | TransformSpec) -> str:
