@@ -127,7 +127,7 @@ def to_layout(x: np.ndarray, src: str, dst: str, *, n: int | None = None) -> np.
     Returns
     -------
     array, of the kind of x
-        In C order. `x` itself if it is that already.
+        In C order. `x` itself, or another array of its memory, if it is that already.
 
     Raises
     ------
