@@ -158,7 +158,12 @@ def explain(
         explanation: Explanation = adapted
         return explanation
     family = describe_family(found)
-    arrays = {**given, **as_ndarrays(found)}
+    try:
+        arrays = {**given, **as_ndarrays(found)}
+    except TypeError as error:
+        if not family.endswith("by __array_function__"):
+            raise
+        raise TypeError(f"{family}, which alone knows what would run: {error}") from error
     spec = conv2d_spec(arrays["x"], arrays["w"], arrays["bias"], out=arrays["out"], **keywords)
     if arrays["out"] is not None:
         inputs = {name: arrays[name] for name in ("x", "w", "bias")}

@@ -70,6 +70,11 @@ def test_nobody_implements():
         conv2d(Duck(NotImplemented), W)
 
 
+def test_explain_of_an_override():
+    with pytest.raises(TypeError, match=r"Duck, by __array_function__, which alone knows"):
+        simdconv.explain(Duck(), W)
+
+
 def test_subclass_of_ndarray_that_overrides():
     class Logged(np.ndarray):
         def __array_function__(self, function, types, args, kwargs):
