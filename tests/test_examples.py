@@ -26,3 +26,11 @@ def test_dask_large_image(tmp_path):
     assert re.search(r"2 workers are [\d.]+ times as fast as one", text)
     assert re.search(r"peak memory \d+, \d+ MiB of 1GiB, none restarted", text)
     assert not list(tmp_path.iterdir())
+
+
+def test_torch_network():
+    pytest.importorskip("torch")
+    text = run("torch_network.py", "--network", "mobilenet", "--size", 32, "--seconds", 0)
+    errors = [float(found) for found in re.findall(r"largest difference (\S+)", text)]
+    assert len(errors) == 2
+    assert max(errors) < 1e-4
