@@ -11,8 +11,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 
@@ -23,6 +22,7 @@ from simdconv._arguments import show
 from simdconv._errors import BackendNotImplementedError, ShapeError
 from simdconv._layout import chw_image
 from simdconv._lock import ModuleLock
+from simdconv._scope import Scope
 from simdconv._spec import Conv2dSpec, TransformSpec
 from simdconv.backends._base import Backend, PackedFilter
 
@@ -42,7 +42,7 @@ _log = logging.getLogger("simdconv")
 Names = tuple[str, ...]
 _process: Names = ()
 _environment: Names | None = None  # None until it is first needed
-_scoped: ContextVar[Names] = ContextVar("simdconv_backend", default=())
+_scoped: ContextVar[tuple[Names, ...]] = ContextVar("simdconv_backend", default=())
 _lock = ModuleLock()
 _forgotten = 0  # how often set_backend(None) asked for a new reading of the environment
 
@@ -79,8 +79,8 @@ def set_backend(name: str | Sequence[str] | None) -> None:
             _forgotten += 1
 
 
-def use_backend(name: str | Sequence[str]) -> AbstractContextManager[None]:
-    """Prefer a backend, or several in this order, within a `with` block.
+def use_backend(name: str | Sequence[str]) -> Scope:
+    """Prefer a backend, or several in this order, within a `with` block or a decorated function.
 
     The preference holds in this thread or asyncio task only. Errors as in set_backend.
 
@@ -91,16 +91,8 @@ def use_backend(name: str | Sequence[str]) -> AbstractContextManager[None]:
     ...     simdconv.get_backend()
     'numpy'
     """
-    return _scope(_checked_names(name))
-
-
-@contextmanager
-def _scope(names: Names) -> Iterator[None]:
-    token = _scoped.set(names)
-    try:
-        yield
-    finally:
-        _scoped.reset(token)
+    names = _checked_names(name)
+    return Scope(_scoped, lambda outer: names)
 
 
 def _read_environment() -> Names:
@@ -133,7 +125,8 @@ def _ordered(scoped: Names, process: Names, environment: Names) -> tuple[Names, 
 def preference() -> tuple[Names, frozenset[str]]:
     """Return the backends in the order in which a call tries them, and those asked for."""
     environment = _environment if _environment is not None else _read_environment()
-    return _ordered(_scoped.get(), _process, environment)
+    scoped = _scoped.get()
+    return _ordered(scoped[-1] if scoped else (), _process, environment)
 
 
 def get_backend() -> str:

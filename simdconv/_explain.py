@@ -150,15 +150,20 @@ def explain(
         "padding_mode": padding_mode, "layout": layout, "weight_layout": weight_layout,
         "activation": activation, "algorithm": algorithm, "num_threads": num_threads,
     }  # fmt: skip
-    found = {name: value for name, value in given.items() if value is not None}
+    found = {name: a for name, a in given.items() if a is not None or name in ("x", "w")}
     adapted = call_adapter(
         explain, found, (x, w, bias), {**keywords, "out": out, "backend": backend}
     )
     if adapted is not NotImplemented:
         explanation: Explanation = adapted
         return explanation
-    family = describe_family(given)
-    arrays = as_ndarrays(given)
+    family = describe_family(found)
+    try:
+        arrays = {**given, **as_ndarrays(found)}
+    except TypeError as error:
+        if not family.endswith("by __array_function__"):
+            raise
+        raise TypeError(f"{family}, which alone knows what would run: {error}") from error
     spec = conv2d_spec(arrays["x"], arrays["w"], arrays["bias"], out=arrays["out"], **keywords)
     if arrays["out"] is not None:
         inputs = {name: arrays[name] for name in ("x", "w", "bias")}

@@ -11,25 +11,25 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from simdconv._exchange import (
+    common_exporter,
+    dense_method,
+    foreign_device,
+    from_foreign,
+    on_device,
+    refuse,
+    type_name,
+)
 from simdconv._lock import ModuleLock
 
-__all__ = [
-    "as_ndarrays",
-    "call_adapter",
-    "describe_family",
-    "from_foreign",
-    "overridable",
-    "refuse",
-]
+__all__ = ["as_ndarrays", "call_adapter", "describe_family", "hand_over", "overridable"]
 
 ENTRY_POINTS = "simdconv.array_types"
-_CPU_DEVICES = (1, 3, 11, 13)  # DLPack: CPU, and memory of CUDA, ROCm that the CPU can read
 _INHERITED = np.ndarray.__array_function__
 
 P = ParamSpec("P")
@@ -63,6 +63,8 @@ def find_adapter(kind: type) -> Adapter | None:
     if not _discovered:
         _discover()
     for base in kind.__mro__:
+        if _root(base) in ("builtins", "numpy"):  # nobody's package may take these from us
+            continue
         adapter = _adapters.get(_root(base))
         if isinstance(adapter, str):
             adapter = _load_adapter(_root(base), adapter)
@@ -76,7 +78,7 @@ def _load_adapter(name: str, value: str) -> Adapter:
 
     try:
         adapter: Adapter = EntryPoint(name, value, ENTRY_POINTS).load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ImportError(
             f"the adapter for {name} arrays, {value}, cannot be loaded: {error}"
         ) from error
@@ -102,7 +104,7 @@ def overridable(
         parameters = [signature.parameters[name] for name in arrays]
         count = sum(p.kind is not p.KEYWORD_ONLY for p in parameters)
         required = frozenset(p.name for p in parameters if p.default is p.empty)
-        needed, names, ndarray = len(required), frozenset(arrays), np.ndarray
+        needed, ndarray = len(required), np.ndarray
         binder = _Binder(signature)
 
         @functools.wraps(implementation)
@@ -112,10 +114,11 @@ def overridable(
                     value is not None or args[0] is None or args[needed - 1] is None
                 ):
                     return call_foreign(public, arrays, binder, args, kwargs)
-            for name, value in kwargs.items():
-                if type(value) is not ndarray and name in names:  # noqa: SIM102  # once less, mostly
-                    if value is not None or name in required:
-                        return call_foreign(public, arrays, binder, args, kwargs)
+            if kwargs:
+                for name in arrays:  # few, whereas kwargs may be many
+                    if name in kwargs and type(value := kwargs[name]) is not ndarray:  # noqa: SIM102
+                        if value is not None or name in required:
+                            return call_foreign(public, arrays, binder, args, kwargs)
             return implementation(*args, **kwargs)
 
         def on_arguments(given: dict[str, Any]) -> R:
@@ -170,17 +173,30 @@ def call_foreign(
     if given is None:  # Python's own error says why, and names the function
         return function.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
     found = {name: given[name] for name in arrays if given.get(name) is not None}
+    result = hand_over(function, found, args, kwargs)
+    if result is not NotImplemented:
+        return result
+    export = common_exporter(found)
+    result = function._on_arguments(given)  # type: ignore[attr-defined]
+    return found["out"] if "out" in found else export(result)
+
+
+def hand_over(
+    function: Callable[..., Any],
+    found: dict[str, Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Let an adapter or __array_function__ of the arrays in `found` run a call; NotImplemented."""
     for name, value in found.items():
         refuse(name, value)
     result = call_adapter(function, found, args, kwargs)
     if result is not NotImplemented:
         return result
     overriders = _overriders(list(found.values()))
-    if overriders:
-        return _call_overriders(function, overriders, args, kwargs)
-    export = common_exporter(found)
-    result = function._on_arguments(given)  # type: ignore[attr-defined]
-    return found["out"] if "out" in found else export(result)
+    if not overriders:
+        return NotImplemented
+    return _call_overriders(function, overriders, args, kwargs)
 
 
 def call_adapter(
@@ -197,14 +213,6 @@ def call_adapter(
             if result is not NotImplemented:
                 return result
     return NotImplemented
-
-
-def refuse(name: str, value: object) -> None:
-    """Raise for arrays whose meaning an ndarray would lose."""
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array: fill it first, with {name}.filled(value)")
-    if isinstance(value, np.matrix):
-        raise TypeError(f"{name} is a numpy.matrix: convert it with numpy.asarray")
 
 
 def _overriders(values: list[Any]) -> list[Any]:
@@ -238,9 +246,9 @@ def _call_overriders(
         if result is not NotImplemented:
             return result
     for value in overriders:
-        if (device := _foreign_device(value)) is not None:
-            raise TypeError(_on_device(f"an argument of type {_name(value)}", device))
-    advice = next((way for value in overriders if (way := _dense(value))), None)
+        if (device := foreign_device(value)) is not None:
+            raise TypeError(on_device(f"an argument of type {type_name(value)}", device))
+    advice = next((way for value in overriders if (way := dense_method(value))), None)
     raise TypeError(
         f"no implementation found for 'simdconv.{function.__name__}' on types that implement "
         f"__array_function__: {list(types)}"
@@ -248,131 +256,12 @@ def _call_overriders(
     )
 
 
-def _dense(value: Any) -> str | None:
-    """Name of the method by which a sparse array becomes an ndarray."""
-    return next((name for name in ("toarray", "todense") if hasattr(value, name)), None)
-
-
-def _foreign_device(value: Any) -> str | None:
-    """Describe the device that an array is on, if the CPU cannot read it."""
-    if not hasattr(value, "__dlpack_device__"):
-        return None
-    try:
-        device = int(value.__dlpack_device__()[0])
-    except (BufferError, RuntimeError, ValueError, TypeError) as error:  # says that there is none
-        return str(error)
-    return None if device in _CPU_DEVICES else f"DLPack device type {device}"
-
-
-def _on_device(what: str, device: str) -> str:
-    return f"{what} is on a device ({device}): copy it to the CPU first"
-
-
-def from_foreign(name: str, value: Any) -> np.ndarray:
-    """Take an array of another library as an ndarray, without a copy.
-
-    Raises
-    ------
-    TypeError
-        If it is no array, is on another device, or does not let its memory be read.
-    """
-    if isinstance(value, np.ndarray):
-        return value.view(np.ndarray)
-    if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
-        if (device := _foreign_device(value)) is not None:
-            raise TypeError(_on_device(name, device))
-        return _read_dlpack(name, value)
-    advice = f"use {name}.{_dense(value)}()" if _dense(value) else "use numpy.asarray"
-    if hasattr(value, "__array__") and not isinstance(value, type):
-        try:
-            return np.asarray(value)
-        except Exception as error:
-            if isinstance(error, TypeError):
-                raise
-            raise TypeError(f"{name} of type {_name(value)} cannot be read: {error}") from error
-    raise TypeError(
-        f"{name} must be a NumPy array, or an array that has DLPack or __array__; "
-        f"got {_name(value)}: {advice}"
-    )
-
-
-def _read_dlpack(name: str, value: Any) -> np.ndarray:
-    if hasattr(value, "is_neg") and value.is_neg():  # PyTorch's DLPack forgets to negate it
-        raise TypeError(f"{name} is a negative view: pass {name}.resolve_neg()")
-    try:
-        array = np.from_dlpack(value)
-    except (BufferError, RuntimeError, ValueError, TypeError) as error:
-        # NumPy's DLPack has no bfloat16; JAX's __array__ has, and does not copy either
-        if "bfloat16" in str(getattr(value, "dtype", "")) and hasattr(value, "__array__"):
-            try:
-                return np.asarray(value)
-            except TypeError:
-                error = TypeError(f"{error} (bfloat16: convert it to float32)")
-        raise TypeError(f"{name} of type {_name(value)} cannot be read: {error}") from error
-    if name == "out" and not array.flags.writeable and hasattr(value, "__array__"):
-        array = _writeable(value, array)
-    return array
-
-
-def _writeable(value: Any, read_only: np.ndarray) -> np.ndarray:
-    """Take memory that DLPack gave read-only by __array__ instead, if that is the same memory."""
-    array = np.asarray(value)
-    return array if np.may_share_memory(array, read_only) else read_only
-
-
-def _name(value: object) -> str:
-    kind = type(value)
-    prefix = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-    return f"{prefix}{kind.__qualname__}"
-
-
-def _namespace(value: Any) -> Any:
-    """Return the module of an array's functions, or None."""
-    if hasattr(value, "__array_namespace__"):
-        return value.__array_namespace__()
-    return sys.modules.get(_root(type(value)))
-
-
-def common_exporter(found: dict[str, Any]) -> Callable[[np.ndarray], Any]:
-    """How to hand a result out as the library's array that came in; ndarrays mix with any one."""
-    foreign: dict[Any, tuple[str, Any]] = {}
-    for name, value in found.items():
-        if not isinstance(value, (np.ndarray, np.generic)) and hasattr(value, "__dlpack__"):
-            foreign.setdefault(_namespace(value), (name, value))
-    if not foreign:
-        return lambda result: result
-    if len(foreign) > 1:
-        kinds = ", ".join(f"{name}: {_name(value)}" for name, value in foreign.values())
-        raise TypeError(f"arrays of different libraries ({kinds}): convert them to one kind first")
-    ((namespace, (_, value)),) = foreign.items()
-    return lambda result: _export(namespace, value, result)
-
-
-def _export(namespace: Any, like: Any, result: np.ndarray) -> Any:
-    """Make an array of this library that takes over the memory of a new result."""
-    names = [name for name in ("from_dlpack", "asarray") if hasattr(namespace, name)]
-    for name in names:
-        try:
-            array = getattr(namespace, name)(result)
-        except (BufferError, RuntimeError, ValueError, TypeError):
-            if name == names[-1]:
-                raise
-            continue
-        device = getattr(like, "device", None)
-        if getattr(array, "device", None) != device and hasattr(array, "to_device"):
-            array = array.to_device(device)  # a library may divide the CPU into several devices
-        return array
-    return result
-
-
-def as_ndarrays(given: dict[str, Any]) -> dict[str, Any]:
+def as_ndarrays(found: dict[str, Any]) -> dict[str, Any]:
     """Take the arrays of a call as ndarrays, for a function that only looks at them."""
-    for name, value in given.items():
-        if value is not None:
-            refuse(name, value)
-    return {
-        name: None if value is None else from_foreign(name, value) for name, value in given.items()
-    }
+    for name, value in found.items():
+        refuse(name, value)
+    common_exporter(found)  # which raises where a result could not be handed out
+    return {name: from_foreign(name, value) for name, value in found.items()}
 
 
 def describe_family(given: dict[str, Any]) -> str:

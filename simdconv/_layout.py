@@ -8,10 +8,13 @@ A layout names the logical axis order. It is an argument, and is never guessed f
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from simdconv._arguments import check_integer, plain_str, show
 from simdconv._errors import LayoutError, ShapeError
+from simdconv._families import overridable
 
 __all__ = ["LANES", "LAYOUTS", "WEIGHT_LAYOUTS", "to_layout"]
 
@@ -65,19 +68,15 @@ def check_layout(layout: object, name: str = "layout", known: tuple[str, ...] = 
     return text
 
 
-def _to_images(x: np.ndarray, src: str) -> np.ndarray:
+def to_images(x: np.ndarray, src: str) -> np.ndarray:
     """Bring images from layout `src` to (n, c, h, w), as a view except from CHWN8."""
     if src == "CHWN8":
-        if x.ndim != 5 or x.shape[4] != LANES:
-            raise LayoutError(f"x in layout CHWN8 has shape (ceil(n/8), c, h, w, 8); got {x.shape}")
         blocks, c, h, w, _ = x.shape
         return x.transpose(0, 4, 1, 2, 3).reshape(blocks * LANES, c, h, w)
-    if x.ndim != 4:
-        raise LayoutError(f"x in layout {src} has 4 axes, or 3 without the batch; got {x.shape}")
     return x.transpose([src.index(axis) for axis in "NCHW"])
 
 
-def _to_blocks(images: np.ndarray) -> np.ndarray:
+def to_blocks(images: np.ndarray) -> np.ndarray:
     """(n, c, h, w) images in blocks of eight, the last block filled up with zeros."""
     n, c, h, w = images.shape
     blocks = np.zeros((-(-n // LANES), c, h, w, LANES), images.dtype)
@@ -86,12 +85,43 @@ def _to_blocks(images: np.ndarray) -> np.ndarray:
     return blocks
 
 
+def check_conversion(shape: tuple[int, ...], src: Any, dst: Any, n: Any) -> None:
+    """Raise unless an array of this shape can be brought from layout `src` to `dst`."""
+    filters = isinstance(src, str) and plain_str(src) in WEIGHT_LAYOUTS
+    known = WEIGHT_LAYOUTS if filters else LAYOUTS
+    if n is not None:
+        try:
+            n = check_integer("n", n, 0)
+        except ValueError:
+            raise ShapeError(f"n={show(n)} does not belong to x of shape {shape}") from None
+    src, dst = check_layout(src, "src", known), check_layout(dst, "dst", known)
+    if filters:
+        if len(shape) != 4:
+            raise LayoutError(f"a filter in layout {src} has 4 axes; got shape {shape}")
+        return
+    if len(shape) == 3 and "CHWN8" not in (src, dst):
+        if n not in (None, 1):
+            raise ShapeError(f"x of shape {shape} is one image without its batch axis; n={n}")
+        return
+    if src == "CHWN8" and (len(shape) != 5 or shape[4] != LANES):
+        raise LayoutError(f"x in layout CHWN8 has shape (ceil(n/8), c, h, w, 8); got {shape}")
+    if src != "CHWN8" and len(shape) != 4:
+        raise LayoutError(f"x in layout {src} has 4 axes, or 3 without the batch; got {shape}")
+    if n is None:
+        return
+    count = shape[0] * LANES if src == "CHWN8" else shape[src.index("N")]
+    fits = count - LANES < n <= count if src == "CHWN8" else n == count
+    if not fits:
+        raise ShapeError(f"n={n} does not belong to x of shape {shape} in layout {src}")
+
+
+@overridable("x")
 def to_layout(x: np.ndarray, src: str, dst: str, *, n: int | None = None) -> np.ndarray:
     """Bring images, results or filters from one layout into another.
 
     Parameters
     ----------
-    x : ndarray
+    x : array
         In layout `src`. Images may lack their batch axis, except to and from CHWN8.
     src, dst : str
         Two image layouts (NCHW, NHWC, CHWN, CHWN8) or two filter layouts (OIHW, HWIO, OHWI, IHWO).
@@ -100,8 +130,8 @@ def to_layout(x: np.ndarray, src: str, dst: str, *, n: int | None = None) -> np.
 
     Returns
     -------
-    ndarray
-        In C order. `x` itself if it is that already.
+    array, of the kind of x
+        In C order. `x` itself, or another array of its memory, if it is that already.
 
     Raises
     ------
@@ -109,6 +139,8 @@ def to_layout(x: np.ndarray, src: str, dst: str, *, n: int | None = None) -> np.
         For an unknown layout, or an array that cannot be in layout `src`.
     ShapeError
         If `n` does not belong to the shape of `x`.
+    TypeError
+        As conv2d's, for what is no array.
 
     Examples
     --------
@@ -116,34 +148,14 @@ def to_layout(x: np.ndarray, src: str, dst: str, *, n: int | None = None) -> np.
     >>> simdconv.to_layout(np.zeros((10, 3, 32, 32)), "NCHW", "CHWN8").shape
     (2, 3, 32, 32, 8)
     """
-    if not hasattr(x, "__array__"):
-        raise TypeError(f"x must be an array; got {type(x).__name__}: use numpy.asarray")
-    x = np.asarray(x)
-    filters = isinstance(src, str) and plain_str(src) in WEIGHT_LAYOUTS
-    known = WEIGHT_LAYOUTS if filters else LAYOUTS
-    if n is not None:
-        try:
-            n = check_integer("n", n, 0)
-        except ValueError:
-            raise ShapeError(f"n={show(n)} does not belong to x of shape {x.shape}") from None
-    src, dst = check_layout(src, "src", known), check_layout(dst, "dst", known)
-    if filters:
-        if x.ndim != 4:
-            raise LayoutError(f"a filter in layout {src} has 4 axes; got shape {x.shape}")
+    check_conversion(x.shape, src, dst, n)
+    if x.ndim == 3 or plain_str(src) in WEIGHT_LAYOUTS:
+        if x.ndim == 3:
+            src, dst = src.replace("N", ""), dst.replace("N", "")
         return np.ascontiguousarray(weights_to(x, src, dst))
-    if x.ndim == 3 and "CHWN8" not in (src, dst):
-        if n not in (None, 1):
-            raise ShapeError(f"x of shape {x.shape} is one image without its batch axis; n={n}")
-        src3, dst3 = src.replace("N", ""), dst.replace("N", "")
-        return np.ascontiguousarray(weights_to(x, src3, dst3))
-    images = _to_images(x, src)
-    count = images.shape[0]
-    if n is not None:
-        fits = count - LANES < n <= count if src == "CHWN8" else n == count
-        if not fits:
-            raise ShapeError(f"n={n} does not belong to x of shape {x.shape} in layout {src}")
-    if src == dst and n in (None, count):
+    images = to_images(x, src)
+    if src == dst and n in (None, len(images)):
         return np.ascontiguousarray(x)
     if dst == "CHWN8":
-        return _to_blocks(images[:n])
+        return to_blocks(images[:n])
     return np.ascontiguousarray(images[:n].transpose(["NCHW".index(axis) for axis in dst]))

@@ -10,7 +10,8 @@ from simdconv import _arguments as arguments
 from simdconv import _geometry as geometry
 from simdconv._api import conv2d
 from simdconv._dispatch import check_out, run_conv2d, select
-from simdconv._families import from_foreign, refuse
+from simdconv._exchange import common_exporter, from_foreign, refuse
+from simdconv._families import hand_over
 from simdconv._layout import check_layout
 from simdconv._memory import empty
 from simdconv._spec import conv2d_spec
@@ -135,9 +136,22 @@ class Conv2d:
             As conv2d's, with the same bits.
         """
         if type(x) is not np.ndarray or (out is not None and type(out) is not np.ndarray):
-            return conv2d(
-                x, self.weight, self.bias, out=out, backend=self._backend, **self._keywords
-            )
+            return self._call_foreign(x, out)
+        return self._run(x, out)
+
+    def _call_foreign(self, x: Any, out: Any) -> Any:
+        """Convolve another library's images, with conv2d's rules of who takes what."""
+        found = {"x": x} if out is None else {"x": x, "out": out}
+        keywords = {**self._keywords, "out": out, "backend": self._backend}
+        result = hand_over(conv2d, found, (x, self.weight, self.bias), keywords)
+        if result is not NotImplemented:
+            return result
+        export = common_exporter(found)
+        arrays = {name: from_foreign(name, value) for name, value in found.items()}
+        result = self._run(**arrays)
+        return export(result) if out is None else out
+
+    def _run(self, x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         spec = conv2d_spec(x, self.weight, self.bias, out=out, **self._keywords)
         if out is not None:
             check_out(out, spec.out_shape, spec.dtype, {"x": x})

@@ -7,13 +7,13 @@ a ContextVar, so it is right under threads and under asyncio.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
 from simdconv._arguments import ALGORITHMS, check_choice, check_integer, show
 from simdconv._lock import ModuleLock
+from simdconv._scope import Scope
 
 __all__ = ["Options", "current_options", "options", "set_options"]
 
@@ -43,7 +43,7 @@ class Options:
 _NAMES = tuple(field.name for field in dataclasses.fields(Options))
 _process = Options()
 _lock = ModuleLock()  # two threads that set different options must not undo one another's
-_scoped: ContextVar[Mapping[str, Any] | None] = ContextVar("simdconv_options", default=None)
+_scoped: ContextVar[tuple[Mapping[str, Any], ...]] = ContextVar("simdconv_options", default=())
 
 
 def _checked(values: dict[str, Any]) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def _checked(values: dict[str, Any]) -> dict[str, Any]:
 def current_options() -> Options:
     """Return the options in force here."""
     scoped = _scoped.get()
-    return _process if scoped is None else dataclasses.replace(_process, **scoped)
+    return dataclasses.replace(_process, **scoped[-1]) if scoped else _process
 
 
 def set_options(**values: Any) -> None:
@@ -81,8 +81,8 @@ def set_options(**values: Any) -> None:
         _process = dataclasses.replace(_process, **checked)
 
 
-def options(**values: Any) -> AbstractContextManager[Options]:
-    """Set options for a `with` block, in this thread or task only.
+def options(**values: Any) -> Scope:
+    """Set options for a `with` block or a decorated function, in this thread or task only.
 
     Parameters
     ----------
@@ -96,13 +96,5 @@ def options(**values: Any) -> AbstractContextManager[Options]:
     ...     now.num_threads
     1
     """
-    return _scope(_checked(values))
-
-
-@contextmanager
-def _scope(values: dict[str, Any]) -> Iterator[Options]:
-    token = _scoped.set({**(_scoped.get() or {}), **values})
-    try:
-        yield current_options()
-    finally:
-        _scoped.reset(token)
+    checked = _checked(values)
+    return Scope(_scoped, lambda outer: {**(outer or {}), **checked}, current_options)

@@ -4,6 +4,7 @@ PROBLEMS                 the problem catalogue: paper, network, depthwise, image
 make_arrays              arrays for a problem, of whole numbers or of random ones
 assert_conv_close        whole numbers exactly, anything else within the proven bound
 guarded                  an array that ends, or starts, at an unreadable page
+can_run                  whether a backend takes a call, to make tests from
 check_backend            a backend against the reference, in one call
 """
 
@@ -20,6 +21,7 @@ from simdconv._api import conv2d, im2col, im2win
 from simdconv._backend_check import check_contract
 from simdconv._catalogue import AWKWARD_SIZES, PROBLEMS, Problem
 from simdconv._errors import BackendNotImplementedError
+from simdconv._explain import explain
 from simdconv._layout import LAYOUTS, to_layout, weights_to
 from simdconv._spec import conv2d_spec
 
@@ -28,6 +30,7 @@ __all__ = [
     "PROBLEMS",
     "Problem",
     "assert_conv_close",
+    "can_run",
     "check_backend",
     "guarded",
     "make_arrays",
@@ -235,6 +238,26 @@ def guarded(array: np.ndarray, at: str = "end") -> np.ndarray:
     result = whole[offset : offset + array.nbytes].view(array.dtype).reshape(array.shape)
     result[...] = array
     return result
+
+
+def can_run(backend: str, x: np.ndarray, w: np.ndarray, **keywords: Any) -> bool:
+    """Whether a backend does not decline a call: what tests are generated from.
+
+    Parameters
+    ----------
+    backend : str
+    x, w, **keywords
+        As in conv2d.
+
+    Returns
+    -------
+    bool
+    """
+    try:
+        explain(x, w, backend=backend, **keywords)
+    except BackendNotImplementedError:
+        return False
+    return True
 
 
 def check_backend(

@@ -139,6 +139,17 @@ def test_weights_may_be_dask_arrays_too():
     assert_same(conv2d(chunked(X), torch.from_numpy(W), BIAS), expected)
 
 
+def test_whoever_overrides_functions_is_asked_before_dask_is():
+    class Duck:
+        def __array_function__(self, function, types, args, kwargs):
+            return function.__name__, types
+
+    for call in (conv2d(chunked(X), Duck()), conv2d(Duck(), W, chunked(X)),
+                 conv2d(chunked(X), W, bias=Duck())):  # fmt: skip
+        assert call[0] == "conv2d"
+        assert Duck in call[1]
+
+
 def test_random_numbers_stay_within_the_bound():
     x = np.random.default_rng(0).standard_normal((1, 8, 40, 40)).astype(np.float32)
     w = np.random.default_rng(1).standard_normal((4, 8, 5, 5)).astype(np.float32)

@@ -222,3 +222,5 @@ def test_libraries_do_not_mix():
         conv2d(X, strict.asarray(W), torch.from_numpy(BIAS))
     with pytest.raises(TypeError, match="different libraries"):
         conv2d(torch.from_numpy(X), W, out=strict.asarray(EXPECTED))
+    with pytest.raises(TypeError, match="different libraries"):
+        simdconv.explain(strict.asarray(X), torch.from_numpy(W))

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -69,6 +70,11 @@ def test_nobody_implements():
         conv2d(Duck(NotImplemented), W)
 
 
+def test_explain_of_an_override():
+    with pytest.raises(TypeError, match=r"Duck, by __array_function__, which alone knows"):
+        simdconv.explain(Duck(), W)
+
+
 def test_subclass_of_ndarray_that_overrides():
     class Logged(np.ndarray):
         def __array_function__(self, function, types, args, kwargs):
@@ -104,6 +110,38 @@ def test_array_protocol():
 
     assert np.array_equal(conv2d(Wrapped(), W), EXPECTED)
     assert "__array__" in simdconv.explain(Wrapped(), W).array_family
+
+
+def test_out_that_gives_copies_is_refused():
+    class Lent:
+        def __init__(self, array):
+            self.array = array
+
+        def __array__(self, dtype=None, copy=None):
+            return self.array
+
+    class Copied(Lent):
+        def __array__(self, dtype=None, copy=None):
+            return self.array.copy()
+
+    lent = Lent(np.zeros_like(EXPECTED))
+    assert conv2d(X, W, out=lent) is lent
+    assert np.array_equal(lent.array, EXPECTED)
+    for call in (conv2d, simdconv.explain):
+        with pytest.raises(TypeError, match=r"out of type .*Copied gives a copy"):
+            call(X, W, out=Copied(np.zeros_like(EXPECTED)))
+
+
+@pytest.mark.parametrize("call", [conv2d, simdconv.explain])
+def test_what_is_no_array_at_all(call):
+    for bad in (None, 3, "x", [[1.0]], np):
+        with pytest.raises(TypeError, match="x must be a NumPy array"):
+            call(bad, W)
+        with pytest.raises(TypeError, match="w must be a NumPy array"):
+            call(X, w=bad)
+    for bad in (np.ndarray, Duck):
+        with pytest.raises(TypeError, match=r"x must be an array; got the type"):
+            call(bad, W)
 
 
 def test_device_arrays_are_refused():
@@ -150,6 +188,26 @@ def test_two_libraries_do_not_mix():
         conv2d(Other(), torch.from_numpy(W))
 
 
+def test_a_namespace_needs_no_hash():
+    class Own:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **keywords):
+            return self.array.__dlpack__(**keywords)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+        def __array_namespace__(self):
+            return types.SimpleNamespace(from_dlpack=Own)
+
+    simdconv.explain(Own(X), Own(W))
+    y = conv2d(Own(X), Own(W))
+    assert type(y) is Own
+    assert np.array_equal(y.array, EXPECTED)
+
+
 def test_adapters(monkeypatch):
     from simdconv import _families
 
@@ -164,6 +222,19 @@ def test_adapters(monkeypatch):
     monkeypatch.setitem(_families._adapters, "strange", "no_such_package:adapter")
     with pytest.raises(ImportError, match="adapter for strange"):
         conv2d(Strange(), W)
+
+
+def test_numpys_own_arrays_have_no_adapter(monkeypatch):
+    from simdconv import _families
+
+    class Plain(np.ndarray):
+        pass
+
+    for name in ("numpy", "builtins"):
+        monkeypatch.setitem(_families._adapters, name, lambda *call: "taken")
+    assert np.array_equal(conv2d(X.view(Plain), W), EXPECTED)
+    with pytest.raises(TypeError, match="x must be a NumPy array"):
+        conv2d([1.0], W)
 
 
 def test_adapters_may_pass(monkeypatch):

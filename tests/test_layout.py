@@ -104,8 +104,10 @@ def test_unknown_layouts(src, dst):
 def test_wrong_kinds():
     with pytest.raises(TypeError, match="src"):
         to_layout(images(), 3, "NCHW")
-    with pytest.raises(TypeError, match="x must be an array"):
+    with pytest.raises(TypeError, match="x must be a NumPy array"):
         to_layout([[1]], "NCHW", "NHWC")
+    with pytest.raises(TypeError, match=r"masked array.*filled"):
+        to_layout(np.ma.masked_array(images()), "NCHW", "NHWC")
     with pytest.raises(LayoutError):
         to_layout(np.zeros((2, 3, 4, 5, 7)), "CHWN8", "NCHW")
     with pytest.raises(LayoutError):

@@ -1,7 +1,9 @@
 """Conv2d: snapshot, packed filters, errors, pickling."""
 
+import importlib.util
 import pickle
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -60,6 +62,61 @@ def test_filter_is_packed_once(monkeypatch):
     assert len(backend.got) == 4
 
 
+class Dlpack:
+    """An array of a library of its own, which is CPU memory and exchanges it by DLPack."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **keywords):
+        return self.array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __array_namespace__(self):
+        return types.SimpleNamespace(from_dlpack=Dlpack)
+
+
+def library(name):
+    """How a library makes an array, and the type it is of."""
+    if name == "torch":
+        torch = importlib.import_module(name)
+        return lambda array: torch.from_numpy(array.copy()), torch.Tensor
+    if name == "jax":
+        jax = importlib.import_module(name)
+        return jax.numpy.asarray, jax.Array
+    if name == "array_api_strict":
+        strict = importlib.import_module(name)
+        return strict.asarray, type(strict.asarray(1.0))
+    return Dlpack, Dlpack
+
+
+LIBRARIES = [
+    name for name in ("torch", "jax", "array_api_strict") if importlib.util.find_spec(name)
+]
+
+
+@pytest.mark.parametrize("name", [*LIBRARIES, "its own"])
+def test_other_libraries_arrays_meet_the_packed_filter(monkeypatch, name):
+    make, kind = library(name)
+    backend = Packing()
+    monkeypatch.setitem(simdconv.backends._entries, "packing", None)
+    simdconv.register_backend("packing", lambda: backend)
+    conv = Conv2d(make(W), np.zeros(4, np.float32), backend="packing")
+    for batch in (2, 1):
+        y = conv(make(X[:batch]))
+        assert isinstance(y, kind)
+        assert np.array_equal(np.from_dlpack(y), np.ones((batch, 4, 4, 4)))
+    assert backend.packed == 1
+    assert all(isinstance(w, PackedFilter) for w in backend.got)
+    out = np.zeros((2, 4, 4, 4), np.float32)
+    assert conv(make(X), out) is out
+    assert np.all(out == 1)
+    assert backend.packed == 1
+    assert np.array_equal(np.from_dlpack(Conv2d(W)(make(X))), Conv2d(W)(X))
+
+
 def test_weights_are_read_only_snapshots():
     w, bias = W.copy(), np.zeros(4, np.float32)
     conv = Conv2d(w, bias)
@@ -100,8 +157,10 @@ def test_bad_arguments_at_the_call():
     conv = Conv2d(W)
     with pytest.raises(ShapeError, match="c_in"):
         conv(X[:, :2])
-    with pytest.raises(TypeError, match="x must be"):
-        conv([1.0])
+    for bad, words in (([1.0], "x must be"), (None, "x must be"), (np.ma.masked_array(X), "filled"),
+                       (np.asmatrix(X[0, 0]), "matrix"), (X.astype(object), "object")):  # fmt: skip
+        with pytest.raises(TypeError, match=words):
+            conv(bad)
     with pytest.raises(ShapeError, match="out"):
         conv(X, np.empty((1, 1, 1, 1), np.float32))
     with pytest.raises(ValueError, match="shares memory"):

@@ -100,6 +100,7 @@ def test_example_is_as_short_as_the_documentation_says():
 BROKEN = {
     "raises": "raise RuntimeError('out of order')",
     "missing": "import no_such_library_at_all",
+    "exits": "import sys; sys.exit(3)",
     "nothing": "",
     "old": "class load:\n    api_version = 99\n    declines = plan = conv2d = transform = print",
     "half": "class load:\n    api_version = 1\n    declines = print",
@@ -141,7 +142,8 @@ def test_broken_plug_ins_harm_nobody(broken):
     reasons = dict(line.split(" ", 1) for line in listed)
     assert reasons["numpy"] == "True None"
     for name, words in (
-        ("raises", "RuntimeError: out of order"), ("missing", "no_such_library_at_all"),
+        ("raises", "RuntimeError: out of order"), ("exits", "SystemExit: 3"),
+        ("missing", "no_such_library_at_all"),
         ("nothing", "load"), ("old", "api_version 99"), ("half", "lacks plan"),
         ("silent", "api_version None"),
     ):  # fmt: skip
@@ -165,7 +167,7 @@ def test_asking_for_a_broken_backend_is_one_clear_error(broken, name, how):
     done = run("-c", head + code, path=broken, **setting)
     last = done.stderr.rstrip().splitlines()[-1]
     expected = "BackendNotFoundError" if name == "unknown" else "BackendLoadError"
-    if name in ("raises", "missing", "nothing"):
+    if name in ("raises", "missing", "exits", "nothing"):
         expected = "BrokenBackendError"
     assert last.split(":")[0].endswith(expected), done.stderr
     assert repr(name) in last

@@ -141,3 +141,43 @@ def test_explain_loads_no_backend_that_nobody_asked_for():
     simdconv.register_backend("broken", lambda: 1 / 0)
     reasons = dict(simdconv.explain(X, W).others)
     assert reasons["broken"].startswith("not asked for")  # and was not loaded to find out
+
+
+def test_a_scope_may_be_entered_again_and_within_itself(seven):
+    scope, limit = simdconv.use_backend("seven"), simdconv.options(num_threads=3)
+    for _ in range(2):
+        with scope, limit as now, scope, limit:
+            assert value() == 7
+            assert now.num_threads == 3
+        assert simdconv.get_backend() == FIRST
+        assert current_options().num_threads is None
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+
+        def work(_):
+            with scope, limit:
+                return value()
+
+        assert set(pool.map(work, range(100))) == {7}
+
+
+def test_scopes_decorate_functions_and_coroutines(seven):
+    @simdconv.options(num_threads=3)
+    @simdconv.use_backend("seven")
+    def plain():
+        return value(), current_options().num_threads
+
+    @simdconv.use_backend("seven")
+    async def coroutine():
+        await asyncio.sleep(0)
+        return value()
+
+    async def both():
+        return await asyncio.gather(coroutine(), asyncio.to_thread(simdconv.get_backend))
+
+    assert plain() == plain() == (7, 3)
+    assert asyncio.run(both()) == [7, FIRST]
+    with pytest.raises(TypeError, match=r"steps is a generator"):
+
+        @simdconv.use_backend("seven")
+        def steps():
+            yield

@@ -230,6 +230,53 @@ def test_other_dtypes_fall_back_to_torch(dtype):
     assert meta(x.to("meta")).device.type == "meta"
 
 
+def test_what_torch_would_not_compute_in_this_dtype():
+    conv, x = nn.Conv2d(4, 8, 3), images(1, 4, 9, 9)
+    new = Conv2d.from_torch(conv)
+    with torch.no_grad():
+        with pytest.raises(RuntimeError):
+            conv(x.double())
+        with pytest.raises(RuntimeError):
+            new(x.double())
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert new(x).dtype == conv(x).dtype == torch.bfloat16
+        with pytest.raises(TypeError):
+            new(x.numpy())
+    assert not new._prepared
+
+
+def test_writes_that_torch_does_not_count():
+    x = images(1, 4, 9, 9)
+    with torch.inference_mode():
+        new = Conv2d(4, 8, 3)
+        for _ in range(3):
+            assert_close(new(x), nn.functional.conv2d(x, new.weight, new.bias))
+            new.weight.mul_(-3)
+    new = Conv2d(4, 8, 3)
+    with torch.no_grad():
+        for _ in range(8):  # addresses of freed weights come back
+            new.weight.data = torch.randn(8, 4, 3, 3)
+            assert_close(new(x), nn.functional.conv2d(x, new.weight, new.bias))
+            new.weight.data = torch.randn(8, 4, 3, 3)
+
+
+def test_tracing_with_fx():
+    model = replace_convs(nn.Sequential(nn.Conv2d(4, 8, 3), nn.ReLU()))
+    traced, x = torch.fx.symbolic_trace(model), images(1, 4, 9, 9)
+    with torch.no_grad():
+        assert_close(traced(x), model(x))
+
+
+def test_errors_when_a_network_is_replaced():
+    with pytest.raises(TypeError, match=r"model must be a torch\.nn\.Module; got str"):
+        replace_convs("resnet")
+    for model in (nn.Sequential(nn.Conv2d(1, 1, 1)), nn.Conv2d(1, 1, 1)):
+        with pytest.raises(simdconv.BackendNotFoundError, match="nonesuch"):
+            replace_convs(model, backend="nonesuch")
+        with pytest.raises(ValueError, match="algorithm"):
+            replace_convs(model, algorithm="nonesuch")
+
+
 def test_errors_name_the_argument():
     new = Conv2d(4, 8, 3)
     with torch.no_grad():

@@ -14,7 +14,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 import simdconv
 from simdconv._dispatch import preference, select
-from simdconv._families import from_foreign, refuse
+from simdconv._exchange import from_foreign, refuse
 from simdconv._options import current_options
 from simdconv._spec import Conv2dSpec, TransformSpec
 from simdconv.adapters._blocks import Span, pieces

@@ -1,4 +1,4 @@
-"""dask arrays: conv2d, im2col, im2win, correlate2d and convolve2d as graphs, nothing computed.
+"""dask arrays: conv2d, im2col, im2win, correlate2d, convolve2d and to_layout as lazy graphs.
 
 Each block of the result is one task. It is handed the chunks that its windows reach, or parts of
 them, cut out by tasks of their own so that a halo and not a chunk travels between machines. Images
@@ -20,11 +20,11 @@ import numpy as np
 from dask.base import tokenize
 
 from simdconv._api import conv2d
+from simdconv._exchange import from_foreign, refuse
 from simdconv._explain import Explanation, explain
-from simdconv._families import from_foreign, refuse
 from simdconv._layout import LANES
 from simdconv._spec import Conv2dSpec, TransformSpec, conv2d_spec, transform_spec
-from simdconv.adapters import _dask_signal
+from simdconv.adapters import _dask_layout, _dask_signal
 from simdconv.adapters._blocks import Span, output_spans, whole_span
 from simdconv.adapters._dask_graph import (
     Constants,
@@ -38,6 +38,8 @@ from simdconv.adapters._dask_graph import (
 )
 
 __all__ = ["adapter"]
+
+_INHERITED = np.ndarray.__array_function__
 
 _TRANSFORMED = {
     "im2col": {"NCHW": "NKP", "NHWC": "NPK", "CHWN": "KPN", "CHWN8": "NKP8"},
@@ -53,13 +55,19 @@ def adapter(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
     dask.array.Array, or NotImplemented
     """
     runner = _RUNNERS.get(function.__name__)
-    if runner is None:
+    if runner is None or any(_overrides(value) for value in (*args, *kwargs.values())):
         return NotImplemented
     bound = inspect.signature(function).bind(*args, **kwargs)
     bound.apply_defaults()
     if bound.arguments.pop("out", None) is not None:
         raise TypeError("out cannot be used with dask arrays: they cannot be written to")
     return runner(function, **bound.arguments)
+
+
+def _overrides(value: Any) -> bool:
+    """Whether an argument has an __array_function__ of its own, which knows of more than we do."""
+    method = getattr(type(value), "__array_function__", _INHERITED)
+    return method is not _INHERITED and not isinstance(value, da.Array)
 
 
 def _axes(spec: Conv2dSpec | TransformSpec) -> str:
@@ -222,4 +230,5 @@ _RUNNERS: dict[str, Callable[..., Any]] = {
     "explain": _explain,
     "im2col": _transform,
     "im2win": _transform,
+    "to_layout": _dask_layout.run,
 }

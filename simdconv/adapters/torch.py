@@ -5,8 +5,9 @@
         y = model(x)
 
 Each nn.Conv2d is replaced by a module that has the same parameters, names and hooks, and prepares
-its filters once. Where gradients are wanted, or a tensor is not float32 or float64 on the CPU, it
-runs PyTorch's own convolution: a replaced network can still be trained, saved and moved.
+its filters once. Where gradients are wanted, under autocast, or where a tensor is not float32 or
+float64 on the CPU, it runs PyTorch's own convolution: a replaced network can still be trained,
+traced, saved and moved.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from torch import nn
 from torch.autograd import forward_ad
 
 import simdconv
+from simdconv._arguments import ALGORITHMS, check_choice
+from simdconv.backends import check_name
 
 __all__ = ["Conv2d", "replace_convs"]
 
@@ -45,8 +48,9 @@ def _state(tensor: torch.Tensor | None) -> Any:
     """Return what changes when a parameter is assigned or written to."""
     if tensor is None:
         return None
-    version = 0 if tensor.is_inference() else cast(_Counted, tensor)._version
-    return tensor.data_ptr(), version, tensor.dtype
+    if tensor.is_inference():  # PyTorch does not count writes to it: it may have changed
+        return object()
+    return tensor.data_ptr(), cast(_Counted, tensor)._version, tensor.dtype
 
 
 class Conv2d(nn.Conv2d):
@@ -70,7 +74,8 @@ class Conv2d(nn.Conv2d):
     memory format is convolved in layout NHWC, and its result is in that format too.
 
     A filter is prepared again after load_state_dict, an optimizer's step or another write that
-    PyTorch counts; call `repack` after writing to `weight.data`, which it does not count.
+    PyTorch counts; call `repack` after writing to `weight.data`, which it does not count. It counts
+    none for parameters that are made in torch.inference_mode: those are prepared at every call.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -78,9 +83,9 @@ class Conv2d(nn.Conv2d):
         self._set_up(None, "auto")
 
     def _set_up(self, backend: str | None, algorithm: str) -> None:
-        self.backend = backend
-        self.algorithm = algorithm
-        self._prepared: dict[str, tuple[Any, simdconv.Conv2d]] = {}
+        self.backend = None if backend is None else check_name(backend)
+        self.algorithm = check_choice("algorithm", algorithm, ALGORITHMS)
+        self._prepared: dict[str, tuple[Any, simdconv.Conv2d, Any]] = {}
 
     @classmethod
     def from_torch(
@@ -117,7 +122,11 @@ class Conv2d(nn.Conv2d):
         return self._run(input)
 
     def _can_run(self, x: torch.Tensor) -> bool:
+        if not isinstance(x, torch.Tensor) or torch.is_autocast_enabled("cpu"):
+            return False  # torch.fx's stand-in for a tensor, say; or the result has another dtype
         tensors = [x, self.weight] if self.bias is None else [x, self.weight, self.bias]
+        if any(tensor.dtype != x.dtype for tensor in tensors):
+            return False  # an error, in PyTorch's words
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
             return False
         return not torch.jit.is_tracing() and all(_is_plain(tensor) for tensor in tensors)
@@ -139,9 +148,10 @@ class Conv2d(nn.Conv2d):
         known = self._prepared.get(layout)
         if known is not None and known[0] == state:
             return known[1]
+        bias = None if self.bias is None else self.bias.detach()
         conv = simdconv.Conv2d(
             self.weight.detach().numpy(),
-            None if self.bias is None else self.bias.detach().numpy(),
+            None if bias is None else bias.numpy(),
             stride=self.stride,
             padding=self.padding,
             dilation=self.dilation,
@@ -152,7 +162,8 @@ class Conv2d(nn.Conv2d):
             num_threads=threads,
             backend=self.backend,
         )
-        self._prepared[layout] = (state, conv)
+        # with the tensors, lest another one come to lie at the address of one that is gone
+        self._prepared[layout] = (state, conv, (self.weight.detach(), bias))
         return conv
 
     def __getstate__(self) -> dict[str, Any]:
@@ -174,7 +185,17 @@ def replace_convs(model: Model, *, backend: str | None = None, algorithm: str = 
     nn.Module
         `model`; or its replacement, if it is an nn.Conv2d itself. Subclasses of nn.Conv2d, such as
         quantized, lazy or parametrized ones, are left alone: what they compute is their own.
+
+    Raises
+    ------
+    TypeError, ValueError, LookupError
+        If `model` is no nn.Module, or there is no such algorithm or backend.
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module; got {type(model).__name__}")
+    if backend is not None:
+        check_name(backend)
+    check_choice("algorithm", algorithm, ALGORITHMS)
     replaced: dict[nn.Module, nn.Module] = {}
 
     def replacement(module: nn.Conv2d) -> nn.Module:

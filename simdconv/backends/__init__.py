@@ -172,7 +172,7 @@ def _load(entry: _Entry) -> Backend:
         backend: Backend = loader()
     except BackendLoadError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a package may take its import for a program's start
         raise BrokenBackendError(
             f"backend {entry.name!r} cannot be loaded: {type(error).__name__}: {error}"
         ) from error
