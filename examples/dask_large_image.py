@@ -3,7 +3,7 @@
 python examples/dask_large_image.py                            # 30,000 x 30,000, two workers
 python examples/dask_large_image.py --size 8000 --compare      # and one worker, by turns
 
-A bank of four 31x31 filters runs over a float32 image, block by block, each worker a process with
+A bank of four 15x15 filters runs over a float32 image, block by block, each worker a process with
 one thread and a memory limit. The image and the filters are whole numbers, so windows of the result
 can be compared with == to what one call computes. Needs simdconv[dask], distributed and zarr.
 """
@@ -26,7 +26,7 @@ from dask.diagnostics import ProgressBar
 
 import simdconv
 
-SIDE = 31  # of a filter
+SIDE = 15  # of a filter
 
 
 def filter_bank():

@@ -10,6 +10,7 @@
  * of an output runs over the same products in the same order however many outputs a tile has.
  * Per step of three taps and eight rows: 10 loads, 3 weights, 24 FMAs. */
 #define VERTICAL_ROWS 8
+#define VERTICAL_TAPS (VREGS == 32 ? 5 : 3) /* with more, weights and sums would spill */
 #ifndef SC_VERTICAL_WEIGHTS
 #define SC_VERTICAL_WEIGHTS
 enum { BY_FILTER, BY_LANE, N_VERTICAL_WEIGHTS };
@@ -40,25 +41,32 @@ SC_INLINE void FN(vertical_taps)(const FN(tile) *t, const int rows, const int ta
     }
 }
 
-SC_INLINE void FN(vertical_kernel)(const FN(tile) *t, const int rows, const int weights) {
+/* The whole sum. Each distance between outputs has a loop of its own: in one loop the compiler
+ * would join what they have in common, and spill. */
+SC_INLINE void FN(vertical_sum)(const FN(tile) *t, const int rows, const int weights,
+                                const int apart, vec (*acc)[TILE_VECTORS]) {
     const ptrdiff_t a_row = t->a_row, b_step = t->b_step;
-    const int apart = t->b_vector == b_step ? 1 : t->b_vector == 2 * b_step ? 2 : 0;
-    vec acc[VERTICAL_ROWS][TILE_VECTORS];
-    mask valid = v_mask(t->columns[0]);
-#pragma GCC unroll 8
-    for (int i = 0; i < rows; i++) acc[i][0] = v_zero();
     for (const sc_run *run = t->runs, *end = run + t->count; run < end; run++) {
         const T *a = t->a + run->k, *b = t->b + run->x;
         for (ptrdiff_t left = t->len, taken; left > 0;
              left -= taken, a += taken * a_row, b += taken * b_step) {
-            taken = !apart || left < 3 ? 1 : left < 5 || left == 6 ? 3 : 5;
+            taken = !apart || left < 3 ? 1 : VERTICAL_TAPS < 5 || left < 5 || left == 6 ? 3 : 5;
             if (taken == 1) FN(vertical_taps)(t, rows, 1, 0, weights, a, b, acc);
-            else if (taken == 3 && apart == 1) FN(vertical_taps)(t, rows, 3, 1, weights, a, b, acc);
-            else if (taken == 3) FN(vertical_taps)(t, rows, 3, 2, weights, a, b, acc);
-            else if (apart == 1) FN(vertical_taps)(t, rows, 5, 1, weights, a, b, acc);
-            else FN(vertical_taps)(t, rows, 5, 2, weights, a, b, acc);
+            else if (taken == 3) FN(vertical_taps)(t, rows, 3, apart, weights, a, b, acc);
+            else FN(vertical_taps)(t, rows, 5, apart, weights, a, b, acc);
         }
     }
+}
+
+SC_INLINE void FN(vertical_kernel)(const FN(tile) *t, const int rows, const int weights) {
+    vec acc[VERTICAL_ROWS][TILE_VECTORS];
+    mask valid;
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++) acc[i][0] = v_zero();
+    if (t->b_vector == t->b_step) FN(vertical_sum)(t, rows, weights, 1, acc);
+    else if (t->b_vector == 2 * t->b_step) FN(vertical_sum)(t, rows, weights, 2, acc);
+    else FN(vertical_sum)(t, rows, weights, 0, acc);
+    valid = v_mask(t->columns[0]);
     if (t->bias) {
         const vec bias = weights == BY_LANE ? v_load_mask(t->bias, valid) : v_bcast(t->bias);
 #pragma GCC unroll 8
