@@ -4,8 +4,8 @@
     python docs/hot_loops.py --show rows_14x2    and that kernel's inner loop
     python docs/hot_loops.py FILE --objdump aarch64-linux-gnu-objdump      any object file
 
-Needs objdump (binutils). An inner loop is the shortest stretch from a target of a backward jump to it
-that holds the most multiply-adds. Stack: accesses relative to the stack or frame pointer.
+Needs objdump (binutils). An inner loop is the shortest stretch that ends in a jump to its start and
+holds the most multiply-adds. Stack: accesses relative to the stack or frame pointer.
 """
 
 import argparse

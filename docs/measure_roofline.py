@@ -1,6 +1,6 @@
 """Measure the roofline of the paper's twelve layers on this machine.
 
-    python docs/measure_roofline.py [--layout NHWC] [--threads 1] [--dtype float32] [--draw chart.svg]
+    python docs/measure_roofline.py [--layout NHWC] [--threads 1] [--dtype float32] [--draw FILE]
 
 Prints a table in Markdown: operations a byte that has to move, what the peaks allow, what `auto`
 attains (median call, with transform, packing and allocation). Peaks are measured first and last: if

@@ -89,7 +89,7 @@ static FN(plane_plan) FN(vertical_pixels_plan)(const sc_problem *p, int threads)
     work =
         f.rows * (p->w_out / f.segments * p->inner / VL + 1) * p->c_out * p->c_in * p->h_f * p->w_f;
     if (f.row_blocks == 1 && f.segments == 1)
-        f.together = sc_max(1, sc_min(WORK / work, f.planes / tasks));
+        f.together = sc_max(1, sc_min(WORK / sc_max(1, work), f.planes / tasks));
     f.plane_blocks = sc_ceil_div(f.planes, f.together);
     f.plane = (ptrdiff_t)(FN(rows_of_phases)(&f, f.chunk) / sizeof(T)) / sc_max(1, p->c_in);
     f.table_bytes = sc_lines((size_t)(p->c_in * p->w_f) * sizeof(sc_run));
