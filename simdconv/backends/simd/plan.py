@@ -29,7 +29,7 @@ ALGORITHMS = ("direct", "im2win", "implicit", "im2col")
 LANES = {"baseline": 16, "avx2": 32, "avx512": 64, "neon": 16}  # bytes of a register
 _SPARSE = "stride or dilation so far beyond the window that its rows would be mostly gaps"
 # what vectors lie along in the forms of direct (csrc/algo/direct.h)
-FORMS = ("filters", "staged filters", "pixels", "vertical filters", "vertical pixels")
+FORMS = ("filters", "staged filters", "pixels", "vertical filters", "vertical pixels", "rows")
 VERTICAL_COPIES = 9.0  # FMAs that pass in a vertical form beside those of an output: copies, stores
 IN_PLACE = 0.98  # rate of rows read where filters lie, to that of packed ones
 # FMAs of a register that pass while one element is copied: measured, one thread, AVX-512 and AVX2
@@ -148,6 +148,7 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
         vectors = -(-inside // lanes) + -(-border * inner // lanes)
         pixel_share = spec.w_out * inner / (vectors * lanes)
         full = _lane_share(filters, lanes) if form.endswith("filters") else pixel_share
+        full = _lane_share(spec.w_out, lanes) if form == "rows" else full
         if form == "staged filters":
             rows = spec.h_out * min(spec.h_f, spec.stride[0])
             copies += COPY["stage"] * rows * spec.w_p * spec.c_in

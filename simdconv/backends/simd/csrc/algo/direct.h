@@ -4,11 +4,12 @@
  *   vertical   groups of so few filters that vectors of them would be mostly empty
  *   rows       NHWC: rows are pixels; CHWN, CHWN8: rows are filters
  *   in NCHW    filter_rows where a row of pixels fills its vectors in place: no transpose;
- *              unpadded, stride 1 (1x1 runs over the plane as one row). Else pixel_rows, and the
- *              tile is transposed as it leaves the registers */
+ *              unpadded, stride 1 (1x1 runs over the plane as one row), or would, but for padding
+ *              and stride, from rows that are copied. Else pixel_rows, and the tile is transposed
+ *              as it leaves the registers */
 #ifndef SC_DIRECT_FORMS
 #define SC_DIRECT_FORMS
-enum { BY_PIXEL_ROWS, BY_STAGED_ROWS, BY_FILTER_ROWS, BY_CHANNELS, BY_PIXELS };
+enum { BY_PIXEL_ROWS, BY_STAGED_ROWS, BY_FILTER_ROWS, BY_CHANNELS, BY_PIXELS, BY_PHASED_ROWS };
 #endif
 
 static int FN(direct_variant)(const sc_problem *p) {
@@ -27,12 +28,14 @@ static int FN(direct_variant)(const sc_problem *p) {
     if (sparse) return BY_PIXELS;
     if (!padded && p->stride_w == 1 && row * 20 >= sc_ceil_div(row, VL) * VL * 19)
         return BY_FILTER_ROWS;
+    if (FN(is_phased)(p)) return BY_PHASED_ROWS;
     return sc_is_staged(p) ? BY_STAGED_ROWS : BY_PIXEL_ROWS;
 }
 
 static ptrdiff_t FN(direct_filter_size)(const sc_kernel *kernel, const sc_problem *p) {
     switch (FN(direct_variant)(p)) {
-    case BY_FILTER_ROWS: return FN(filter_rows_filter_size)(kernel, p);
+    case BY_FILTER_ROWS:
+    case BY_PHASED_ROWS: return FN(filter_rows_filter_size)(kernel, p);
     case BY_CHANNELS: return FN(vertical_channels_filter_size)(kernel, p);
     case BY_PIXELS: return 0;
     default: return FN(pixel_rows_filter_size)(kernel, p);
@@ -42,7 +45,8 @@ static ptrdiff_t FN(direct_filter_size)(const sc_kernel *kernel, const sc_proble
 static int FN(direct_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w,
                            void *packed, sc_team team) {
     switch (FN(direct_variant)(p)) {
-    case BY_FILTER_ROWS: return FN(filter_rows_pack)(kernel, p, w, packed, team);
+    case BY_FILTER_ROWS:
+    case BY_PHASED_ROWS: return FN(filter_rows_pack)(kernel, p, w, packed, team);
     case BY_CHANNELS: return FN(vertical_channels_pack)(kernel, p, w, packed, team);
     case BY_PIXELS: return 0;
     default: return FN(pixel_rows_pack)(kernel, p, w, packed, team);
@@ -52,7 +56,8 @@ static int FN(direct_pack)(const sc_kernel *kernel, const sc_problem *p, const v
 static size_t FN(direct_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads,
                                    int packed) {
     switch (FN(direct_variant)(p)) {
-    case BY_FILTER_ROWS: return FN(filter_rows_workspace)(kernel, p, threads, packed);
+    case BY_FILTER_ROWS:
+    case BY_PHASED_ROWS: return FN(filter_rows_workspace)(kernel, p, threads, packed);
     case BY_CHANNELS: return FN(vertical_channels_workspace)(kernel, p, threads, packed);
     case BY_PIXELS: return FN(vertical_pixels_workspace)(kernel, p, threads, packed);
     default: return FN(pixel_rows_workspace)(kernel, p, threads, packed);
@@ -61,7 +66,8 @@ static size_t FN(direct_workspace)(const sc_kernel *kernel, const sc_problem *p,
 
 static void FN(direct_run)(const sc_kernel *kernel, const sc_problem *p, const sc_operands *o) {
     switch (FN(direct_variant)(p)) {
-    case BY_FILTER_ROWS: FN(filter_rows_run)(kernel, p, o); return;
+    case BY_FILTER_ROWS:
+    case BY_PHASED_ROWS: FN(filter_rows_run)(kernel, p, o); return;
     case BY_CHANNELS: FN(vertical_channels_run)(kernel, p, o); return;
     case BY_PIXELS: FN(vertical_pixels_run)(kernel, p, o); return;
     default: FN(pixel_rows_run)(kernel, p, o);

@@ -3,7 +3,8 @@
  *
  *   for a group of filter blocks that shares L2          (block group)
  *     for image block, output row, segment of the row    (a task)
- *       present the windows:  direct   in place, c_in*h_f runs; border pixels from a padded patch
+ *       present the windows:  direct   in place, c_in*h_f runs; border pixels from a padded patch;
+ *                                      in NCHW from rows padded and split by the stride (is_phased)
  *                             im2win   one strip of the segment
  *                             im2col   the matrix stored before the loop: one run of K
  *       for tile of columns, TILE_VECTORS vectors                         (B: L1)
@@ -14,136 +15,6 @@
  * source they are side by side too where the stride is 1; else pixels are `distance` apart, and a
  * vector holds images of one pixel (masked past the last) or, where half a register holds them
  * all, two pixels. */
-typedef struct {
-    const sc_kernel *kernel;
-    const sc_problem *p;
-    const sc_operands *o;
-    sc_strides y;
-    sc_loop loop;
-    ptrdiff_t k, blocks, per_group;
-    ptrdiff_t pixels; /* of a row of the loop */
-    ptrdiff_t unit;   /* pixels of a segment boundary and of a border patch */
-    sc_span interior;
-    ptrdiff_t columns, pitch; /* of the widest strip; of a border patch */
-    size_t table_bytes, matrix_bytes;
-    ptrdiff_t rows;   /* output rows of a task */
-    ptrdiff_t planes; /* NCHW, streamed: pixels of a filter in the thread's block of the result */
-    size_t planes_at, packed_at,
-        thread_bytes; /* a thread's part: sc_own, table, strip, planes, filters */
-    sc_table table, patch;
-} FN(filter_plan);
-
-static ptrdiff_t FN(filter_blocks)(const sc_problem *p) { return sc_ceil_div(p->c_out, TILE_ROWS); }
-
-static FN(filter_plan)
-    FN(filter_rows_plan)(const sc_kernel *kernel, const sc_problem *p, int threads, int packed) {
-    FN(filter_plan) f;
-    size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)), strip = 0;
-    ptrdiff_t units, others, widest;
-    memset(&f, 0, sizeof f);
-    f.kernel = kernel;
-    f.p = p;
-    f.y = sc_result_strides(p);
-    f.k = p->c_in * p->h_f * p->w_f;
-    f.blocks = FN(filter_blocks)(p);
-    f.per_group = blocks_in_l2((size_t)(f.k * TILE_ROWS) * sizeof(T), f.blocks);
-    f.unit = sc_max(1, TILE_COLUMNS / p->inner);
-    f.interior = sc_interior_columns(p);
-    f.loop.block_groups = sc_ceil_div(f.blocks, f.per_group);
-    f.loop.groups = p->groups;
-    f.loop.images = p->images;
-    f.loop.rows = p->h_out;
-    f.pixels = p->w_out;
-    f.table_bytes = room;
-    if (kernel->algorithm == SC_IM2COL) {
-        f.pixels = p->h_out * p->w_out;
-        f.loop.rows = 1;
-        f.matrix_bytes =
-            sc_lines((size_t)(p->images * p->groups * f.k * f.pixels * p->inner) * sizeof(T));
-    }
-    units = sc_ceil_div(f.pixels, f.unit);
-    others = f.loop.block_groups * f.loop.groups * f.loop.images * f.loop.rows;
-    f.loop.segments =
-        row_segments(units, others, threads,
-                     (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w * p->inner) * sizeof(T),
-                     (size_t)(f.k * TILE_ROWS) * sizeof(T));
-    if (p->layout == SC_NCHW && FN(streams)(p)) { /* a segment of the result waits in L2 */
-        size_t unit = (size_t)(f.per_group * TILE_ROWS * f.unit) * sizeof(T);
-        ptrdiff_t fit = sc_max(1, (ptrdiff_t)(sc_cache_bytes(2) / 4 / unit));
-        f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(units, fit));
-    }
-    if (kernel->algorithm == SC_IM2WIN) {
-        ptrdiff_t unit_bytes =
-            p->h_f * p->c_in * p->stride_w * f.unit * p->inner * (ptrdiff_t)sizeof(T);
-        ptrdiff_t fit = sc_max(1, (ptrdiff_t)sc_cache_bytes(2) / 4 / unit_bytes);
-        f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(units, fit));
-        widest = sc_min(f.pixels, sc_ceil_div(units, f.loop.segments) * f.unit);
-        f.columns = (widest - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
-        strip = sc_lines((size_t)(f.columns * p->h_f * p->c_in * p->inner) * sizeof(T));
-    }
-    if (kernel->algorithm == SC_DIRECT && (p->h_p > p->h_in || p->w_p > p->w_in)) {
-        f.pitch = (sc_min(f.unit, f.pixels) - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
-        f.table_bytes = 2 * room;
-        strip = sc_lines((size_t)(f.pitch * p->h_f * p->c_in * p->inner) * sizeof(T));
-    }
-    f.rows = 1;
-    f.planes_at = f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
-    if (p->layout == SC_NCHW && FN(streams)(p)) {
-        f.planes = sc_min(f.pixels, sc_ceil_div(units, f.loop.segments) * f.unit);
-        f.rows = FN(rows_of_planes)(f.loop.rows, f.loop.segments, others / f.loop.rows, threads,
-                                    f.per_group * TILE_ROWS, f.planes);
-        f.planes *= f.rows;
-        f.loop.rows = sc_ceil_div(f.loop.rows, f.rows);
-        f.packed_at += sc_lines((size_t)(f.planes * f.per_group * TILE_ROWS) * sizeof(T));
-    }
-    f.thread_bytes =
-        f.packed_at + (packed ? 0 : sc_lines((size_t)(f.per_group * TILE_ROWS * f.k) * sizeof(T)));
-    return f;
-}
-
-static ptrdiff_t FN(filter_rows_filter_size)(const sc_kernel *kernel, const sc_problem *p) {
-    (void)kernel;
-    return p->groups * p->c_out * p->c_in * p->h_f * p->w_f;
-}
-
-static int FN(filter_rows_variant)(const sc_problem *p) {
-    (void)p;
-    return 2;
-}
-
-static size_t FN(filter_rows_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads,
-                                        int packed) {
-    FN(filter_plan) f = FN(filter_rows_plan)(kernel, p, threads, packed);
-    return f.table_bytes + f.matrix_bytes + (size_t)threads * f.thread_bytes;
-}
-
-/* blocks [b, last) of a group, one after the other */
-static void FN(pack_row_blocks)(const sc_kernel *kernel, const sc_problem *p, const T *w,
-                                ptrdiff_t group, ptrdiff_t b, ptrdiff_t last, T *to) {
-    ptrdiff_t blocks = FN(filter_blocks)(p);
-    for (; b < last; b++) {
-        ptrdiff_t first = sc_part(p->c_out, blocks, b),
-                  rows = sc_part(p->c_out, blocks, b + 1) - first;
-        FN(pack_filters)(p, filter_order_of(kernel, p, 0), w + (group * p->c_out + first) * p->w_o,
-                         rows, rows, to);
-        to += p->c_in * p->h_f * p->w_f * rows;
-    }
-}
-
-static void FN(filter_rows_pack_group)(void *context, ptrdiff_t group, int thread) {
-    const FN(packing) *c = context;
-    (void)thread;
-    FN(pack_row_blocks)(c->kernel, c->p, c->w, group, 0, FN(filter_blocks)(c->p),
-                        c->packed + group * c->p->c_in * c->p->h_f * c->p->w_f * c->p->c_out);
-}
-
-static int FN(filter_rows_pack)(const sc_kernel *kernel, const sc_problem *p, const void *w,
-                                void *packed, sc_team team) {
-    FN(packing) c = {kernel, p, w, packed};
-    sc_parallel(p->groups, team, FN(filter_rows_pack_group), &c);
-    return FN(all_finite)(packed, FN(filter_rows_filter_size)(kernel, p));
-}
-
 /* Pixels [j0, j1) of one output row, and where their filters and images are. */
 typedef struct {
     sc_task at;
@@ -291,6 +162,45 @@ static void FN(direct_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
     }
 }
 
+/* direct, NCHW: from rows that are padded and split by the stride, each once while the output rows
+ * that follow need it */
+static void FN(phased_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile) *t) {
+    const sc_problem *p = f->p;
+    const ptrdiff_t first = s->j0 * p->stride_w, slot = p->c_in * f->row;
+    const ptrdiff_t columns = (s->j1 - 1 - s->j0) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
+    const ptrdiff_t key =
+        ((s->at.image * p->groups + s->at.group) * f->loop.segments + s->at.segment) * p->h_p + 1;
+    sc_run *runs = (sc_run *)s->own;
+    ptrdiff_t *held = (ptrdiff_t *)(s->own + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)));
+    T *ring = (T *)((char *)held + sc_lines((size_t)f->ring * sizeof(ptrdiff_t)));
+    sc_table table = {runs, 0, p->w_f};
+    for (ptrdiff_t u = 0; u < p->h_f; u++) {
+        const ptrdiff_t padded = s->at.row * p->stride_h + u * p->dilation_h;
+        const ptrdiff_t at = padded % f->ring, source = sc_source_row(p, s->at.row, u);
+        if (held[at] == key + padded || (source < 0 && s->finite)) continue;
+        FN(phase_channels)(p, s->x, source, first, columns, f->phases, f->phase, f->row,
+                           ring + at * slot);
+        held[at] = key + padded;
+    }
+    for (ptrdiff_t c = 0; c < p->c_in; c++)
+        for (ptrdiff_t u = 0; u < p->h_f; u++) {
+            const ptrdiff_t padded = s->at.row * p->stride_h + u * p->dilation_h;
+            ptrdiff_t k = (c * p->h_f + u) * p->w_f;
+            if (s->finite && sc_source_row(p, s->at.row, u) < 0) continue;
+            for (ptrdiff_t i = 0; i < f->phases; i++) {
+                sc_run *run = &runs[table.count++];
+                run->x = padded % f->ring * slot + c * f->row + i * f->phase;
+                run->k = k;
+                run->len = sc_ceil_div(p->w_f - i, f->phases);
+                k += run->len;
+            }
+        }
+    FN(use_table)(t, &table);
+    t->b_step = p->stride_w == 1 ? p->dilation_w : 1;
+    t->ahead = t->ahead_step = 0;
+    FN(pixel_columns)(f, s, t, ring, 1, s->j0, s->j1);
+}
+
 /* The filters of the task's block group: packed before the call, or by this thread, once while it
  * stays */
 static void FN(take_row_filters)(const FN(filter_plan) *f, FN(span) *s, char *part) {
@@ -350,6 +260,7 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
     for (s.at.row = row; s.at.row < last_row; s.at.row++, s.y += columns) {
         if (f->kernel->algorithm == SC_IM2WIN) FN(strip_span)(f, &s, &t);
         else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_span)(f, &s, &t);
+        else if (f->ring) FN(phased_span)(f, &s, &t);
         else FN(direct_span)(f, &s, &t);
     }
     if (f->planes)
@@ -376,11 +287,13 @@ static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p,
     FN(filter_plan) f = FN(filter_rows_plan)(kernel, p, o->team.threads, o->packed != NULL);
     sc_run *room = o->workspace;
     sc_place place = {p->x_c, p->x_h, p->x_w, 0, 0, 0, 0};
+    char *own;
     f.o = o;
     if (kernel->algorithm == SC_IM2WIN) {
         f.table = sc_strip_table(p, 0, f.columns, room);
     } else if (kernel->algorithm == SC_IM2COL) {
         room[0].x = room[0].k = 0;
+        room[0].len = f.k;
         f.table.runs = room;
         f.table.count = 1;
         f.table.len = f.k;
@@ -394,6 +307,10 @@ static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p,
         compact.dilation_h = 1;
         f.patch = sc_window_table(&compact, &patch, room + sc_table_room(p));
     }
+    own = (char *)o->workspace + f.table_bytes + f.matrix_bytes + sc_lines(sizeof(sc_own)) +
+          sc_lines((size_t)sc_table_room(p) * sizeof(sc_run));
+    for (int i = 0; i < o->team.threads && f.ring; i++)
+        memset(own + (size_t)i * f.thread_bytes, 0, (size_t)f.ring * sizeof(ptrdiff_t));
     forget_filters((char *)o->workspace + f.table_bytes + f.matrix_bytes, f.thread_bytes,
                    o->team.threads);
     sc_parallel(loop_tasks(&f.loop), o->team, FN(filter_rows_task), &f);

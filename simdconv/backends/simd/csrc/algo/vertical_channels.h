@@ -68,7 +68,7 @@ static size_t FN(vertical_channels_workspace)(const sc_kernel *kernel, const sc_
 /* vectors [i, last) of filters, one after the other: k = (c, u, v) */
 static void FN(pack_channel_vectors)(const sc_problem *p, const T *w, ptrdiff_t i, ptrdiff_t last,
                                      T *to) {
-    const filter_order order = {p->h_f * p->w_f, p->w_f, 1};
+    const filter_order order = {p->h_f * p->w_f, p->w_f, 1, 1};
     for (; i < last; i++, to += p->c_in * p->h_f * p->w_f * VL)
         FN(pack_filters)(p, order, w + i * VL * p->w_o, VL,
                          sc_min(VL, p->groups * p->c_out - i * VL), to);

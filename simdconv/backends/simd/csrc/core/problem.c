@@ -103,6 +103,7 @@ sc_table sc_window_table(const sc_problem *p, const sc_place *at, sc_run *room) 
             if (at->ring) row = (at->m * p->stride_h + u * p->dilation_h) % at->ring;
             for (ptrdiff_t v = 0; v < splits; v++) {
                 room[table.count].x = c * at->x_c + row * at->x_h + v * p->dilation_w * at->x_w;
+                room[table.count].len = table.len;
                 room[table.count++].k = ((c * p->h_f + u) * splits + v) * table.len;
             }
         }
@@ -127,6 +128,7 @@ sc_table sc_strip_table(const sc_problem *p, int channels_last, ptrdiff_t strip_
     for (ptrdiff_t c = 0; c < outer; c++)
         for (ptrdiff_t v = 0; v < splits; v++) {
             room[table.count].x = (c * strip_columns + v * p->dilation_w) * column;
+            room[table.count].len = table.len;
             room[table.count++].k = (c * splits + v) * table.len;
         }
     return table;

@@ -24,6 +24,7 @@
 #include "../algo/pixel_plan.h"
 #include "../algo/pixel_rows.h"
 
+#include "../algo/filter_plan.h"
 #include "../algo/filter_rows.h"
 #include "../algo/vertical_channels.h"
 #include "../algo/vertical_pixels.h"

@@ -10,7 +10,16 @@
 #define SC_FILTER_ORDER
 typedef struct {
     ptrdiff_t c, u, v; /* steps of k from one channel (row, column) of the window to the next */
+    ptrdiff_t phases;  /* more than 1: columns v of one phase v % phases after those of another */
 } filter_order;
+
+/* steps of k from column 0 to column v */
+static inline ptrdiff_t filter_column(filter_order order, ptrdiff_t w_f, ptrdiff_t v) {
+    if (order.phases <= 1) return v * order.v;
+    const ptrdiff_t phase = v % order.phases;
+    const ptrdiff_t before = phase * (w_f / order.phases) + sc_min(phase, w_f % order.phases);
+    return (before + v / order.phases) * order.v;
+}
 
 static filter_order filter_order_of(const sc_kernel *kernel, const sc_problem *p, int staged) {
     int strip = kernel->algorithm == SC_IM2WIN;
@@ -21,6 +30,7 @@ static filter_order filter_order_of(const sc_kernel *kernel, const sc_problem *p
     order.c = channels_last ? 1 : p->h_f * p->w_f;
     order.u = strip ? inner : inner * p->w_f;
     order.v = strip ? inner * p->h_f : inner;
+    order.phases = 1;
     return order;
 }
 
@@ -92,7 +102,7 @@ static void FN(pack_filters)(const sc_problem *p, filter_order order, const T *w
                              ptrdiff_t filters, T *packed) {
     ptrdiff_t count = p->c_in * p->h_f * p->w_f;
     if (filters < width) memset(packed, 0, sizeof(T) * (size_t)(count * width));
-    if (filter_is_oihw(p) || filter_is_ohwi(p)) {
+    if (order.phases <= 1 && (filter_is_oihw(p) || filter_is_ohwi(p))) {
         FN(pack_walk)(p, filter_walk_of(p, order), w, count, width, filters, packed);
         return;
     }
@@ -100,7 +110,8 @@ static void FN(pack_filters)(const sc_problem *p, filter_order order, const T *w
         for (ptrdiff_t u = 0; u < p->h_f; u++)
             for (ptrdiff_t v = 0; v < p->w_f; v++) {
                 const T *from = w + c * p->w_i + u * p->w_h + v * p->w_w;
-                T *to = packed + (c * order.c + u * order.u + v * order.v) * width;
+                T *to =
+                    packed + (c * order.c + u * order.u + filter_column(order, p->w_f, v)) * width;
                 for (ptrdiff_t j = 0; j < filters; j++) to[j] = from[j * p->w_o];
             }
 }

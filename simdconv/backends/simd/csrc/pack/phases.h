@@ -60,3 +60,23 @@ SC_INLINE void FN(phase_row)(const sc_problem *p, const FN(phase_span) *s, const
             FN(copy)(to + i * inner, FN(source)(p, x, row, s->first + i * stride), inner);
     }
 }
+
+/* All phases of one row of all channels, `pitch` elements from one channel to the next, with a
+ * vector of room after each; row < 0: zeros */
+static void FN(phase_channels)(const sc_problem *p, const T *x, ptrdiff_t row, ptrdiff_t first,
+                               ptrdiff_t columns, ptrdiff_t phases, ptrdiff_t phase,
+                               ptrdiff_t pitch, T *to) {
+    enum { MOST = 4 };
+    FN(phase_span) at[MOST];
+    for (ptrdiff_t i = 0; i < phases; i++) at[i] = FN(phase_span_of)(p, first + i, columns - i);
+    for (ptrdiff_t c = 0; c < p->c_in; c++, to += pitch) {
+        for (ptrdiff_t i = 0; i < phases; i++) {
+            T *put = to + i * phase;
+            FN(zeros)(put, row < 0 ? phase : at[i].before * p->inner);
+            if (row < 0) continue;
+            FN(phase_row)(p, at + i, x + c * p->x_c, row, put);
+            if (p->padding == SC_CONSTANT)
+                FN(zeros)(put + at[i].inside * p->inner, phase - at[i].inside * p->inner);
+        }
+    }
+}

@@ -16,7 +16,7 @@ enum { LANES_FULL, LANES_MASKED, LANES_HALVES, N_LANES_MODES };
 SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vectors,
                                 const int mode) {
     const sc_run *run = t->runs, *end = run + t->count;
-    const ptrdiff_t len = t->len, step = t->b_step, half = t->b_half, ahead_step = t->ahead_step;
+    const ptrdiff_t step = t->b_step, half = t->b_half, ahead_step = t->ahead_step;
     vec acc[TILE_ROWS][TILE_VECTORS];
     mask valid[TILE_VECTORS];
     (void)half;
@@ -28,7 +28,7 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
 #pragma GCC unroll 2
         for (int j = 0; j < vectors; j++) b[j] = t->b + run->x + j * t->b_vector;
         const T *ahead = t->b + run->x + t->ahead;
-        for (ptrdiff_t k = len; k > 0; k--) {
+        for (ptrdiff_t k = run->len; k > 0; k--) {
             vec bv[TILE_VECTORS];
 #pragma GCC unroll 2
             for (int j = 0; j < vectors; j++) {
