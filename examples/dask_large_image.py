@@ -1,7 +1,7 @@
 """Convolve an image that is larger than memory: zarr store in, zarr store out, by dask workers.
 
 python examples/dask_large_image.py                            # 30,000 x 30,000, two workers
-python examples/dask_large_image.py --size 8000 --compare      # and one worker, by turns
+python examples/dask_large_image.py --size 16000 --compare     # and one worker, by turns
 
 A bank of four 15x15 filters runs over a float32 image, block by block, each worker a process with
 one thread and a memory limit. The image and the filters are whole numbers, so windows of the result
