@@ -10,7 +10,7 @@
  * of an output runs over the same products in the same order however many outputs a tile has.
  * Per step of three taps and eight rows: 10 loads, 3 weights, 24 FMAs. */
 #define VERTICAL_ROWS 8
-#define VERTICAL_TAPS (VREGS == 32 ? 5 : 3) /* with more, weights and sums would spill */
+#define VERTICAL_TAPS (VREGS > 16 ? 5 : 3) /* with more, weights and sums would spill */
 #ifndef SC_VERTICAL_WEIGHTS
 #define SC_VERTICAL_WEIGHTS
 enum { BY_FILTER, BY_LANE, N_VERTICAL_WEIGHTS };
