@@ -71,7 +71,7 @@ static void FN(panel_pixels)(const sc_problem *p, const sc_piece *piece, const T
 /* `columns` neighbours, at most a tile's, of each channel */
 static void FN(panel_neighbours)(const T *from, ptrdiff_t apart, ptrdiff_t columns,
                                  ptrdiff_t channels, ptrdiff_t down, T *to) {
-    const mask low = v_mask(columns), high = v_mask(columns - VL);
+    const mask low = v_mask(columns), high = v_mask(sc_max(0, columns - VL));
     for (ptrdiff_t c = 0; c < channels; c++, from += apart, to += down) {
         v_store_mask(to, v_load_mask(from, low), low);
         if (columns > VL) v_store_mask(to + VL, v_load_mask(from + VL, high), high);
@@ -83,7 +83,8 @@ static void FN(panel_seconds)(const T *from, ptrdiff_t apart, ptrdiff_t columns,
                               ptrdiff_t down, T *to) {
     for (; columns > 0; columns -= VL, from += 2 * VL, to += VL) {
         const ptrdiff_t last = 2 * columns - 1; /* nothing is read past the last one */
-        const mask valid = v_mask(columns), low = v_mask(last), high = v_mask(last - VL);
+        const mask valid = v_mask(columns), low = v_mask(last);
+        const mask high = v_mask(sc_max(0, last - VL));
         for (ptrdiff_t c = 0; c < channels; c++) {
             const T *at = from + c * apart;
             const vec second = last > VL ? v_load_mask(at + VL, high) : v_zero();
