@@ -67,6 +67,28 @@ def test_inputs_of_any_strides_alignment_and_byte_order(backend, layout, dtype):
         assert np.array_equal(conv2d(x, view, **keywords), expected), name
 
 
+@pytest.mark.parametrize(("backend", "algorithm"), PATHS)
+@pytest.mark.parametrize("layout", ("NCHW", "NHWC", "CHWN"))
+@pytest.mark.parametrize("axis", ("H", "W"))
+@pytest.mark.parametrize("filters", (1, 3, 6))
+def test_lines_of_every_other_pixel(backend, algorithm, layout, axis, filters):
+    """An axis of one pixel says nothing about how the pixels of the other one lie."""
+    line = RNG.integers(-4, 5, (1, 4, 120, 1) if axis == "H" else (1, 4, 1, 120)).astype(np.float32)
+    w = RNG.integers(-4, 5, (filters, 4, 1, 1)).astype(np.float32)
+    x = to_layout(line, "NCHW", layout)
+    expected = to_layout(valid(line, w), "NCHW", layout)
+    at = layout.index(axis)
+    for step in (2, -1, -3):
+        room = np.full(
+            [size * abs(step) if i == at else size for i, size in enumerate(x.shape)], 99.0
+        )
+        room = room.astype(np.float32)
+        view = room[tuple(slice(None, None, step) if i == at else slice(None) for i in range(4))]
+        view[...] = x
+        found = conv2d(view, w, layout=layout, backend=backend, algorithm=algorithm)
+        np.testing.assert_array_equal(found, expected)
+
+
 @each_backend
 @each_layout
 def test_repeated_images_and_filters(backend, layout):

@@ -15,7 +15,7 @@ enum { BY_PIXEL_ROWS, BY_STAGED_ROWS, BY_FILTER_ROWS, BY_CHANNELS, BY_PIXELS, BY
 static int FN(direct_variant)(const sc_problem *p) {
     ptrdiff_t reach_h = (p->h_f - 1) * p->dilation_h + 1;
     ptrdiff_t reach_w = (p->w_f - 1) * p->dilation_w + 1;
-    int few = p->c_out <= 4, padded = p->h_p > p->h_in || p->w_p > p->w_in;
+    int few = p->c_out <= 4 && p->c_in <= 512, padded = p->h_p > p->h_in || p->w_p > p->w_in;
     int sparse = 2 * p->c_out <= VL && p->groups > 1; /* vectors of filters, half full at most */
     ptrdiff_t row = p->h_f == 1 && p->w_f == 1 && p->stride_h == 1 ? p->h_out * p->w_out : p->w_out;
     if (p->stride_h > 4 * reach_h || p->stride_w > 4 * reach_w || reach_h > 16 * p->h_f ||

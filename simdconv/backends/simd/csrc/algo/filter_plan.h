@@ -27,7 +27,8 @@ static int FN(is_phased)(const sc_problem *p) {
     int padded = p->h_p > p->h_in || p->w_p > p->w_in;
     return p->layout == SC_NCHW && (padded || p->stride_w > 1) && p->w_out > (VECTORS - 1) * VL &&
            p->w_out * 20 >= sc_ceil_div(p->w_out, VL) * VL * 19 && p->stride_w <= MOST &&
-           p->stride_w <= p->w_f && (p->stride_w == 1 || p->dilation_w == 1);
+           (p->h_f - 1) * p->dilation_h < 4 * p->h_f && p->stride_w <= p->w_f &&
+           (p->stride_w == 1 || p->dilation_w == 1);
 }
 
 static ptrdiff_t FN(filter_blocks)(const sc_problem *p) { return sc_ceil_div(p->c_out, TILE_ROWS); }

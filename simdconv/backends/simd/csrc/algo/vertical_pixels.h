@@ -69,7 +69,8 @@ static FN(plane_plan) FN(vertical_pixels_plan)(const sc_problem *p, int threads)
     f.staged = p->h_p > p->h_in || p->w_p > p->w_in || p->stride_w > 1 || p->layout != SC_NCHW ||
                p->w_out < VL || FN(rows_meet)(p);
     FN(measure_phases)(&f);
-    most = sc_max(1, p->w_out * p->inner / (4 * VL)); /* a segment is four vectors at least */
+    most = p->w_out * p->inner / (4 * VL); /* a segment is four vectors and a pixel at least */
+    most = sc_max(1, sc_min(most, p->w_out));
     while (f.staged && f.segments < most &&
            FN(rows_of_phases)(&f, sc_min(p->h_out, VERTICAL_ROWS)) > far) {
         f.segments = sc_min(2 * f.segments, most);

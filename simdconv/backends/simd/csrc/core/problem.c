@@ -59,6 +59,9 @@ sc_problem sc_merged(const sc_problem *p) {
     int pointwise = p->h_f == 1 && p->w_f == 1 && p->stride_h == 1 && p->stride_w == 1 &&
                     p->h_p == p->h_in && p->w_p == p->w_in;
     if (!pointwise || p->x_h != p->w_in * p->x_w) return q;
+    /* where pixels are neighbours in a row, they have to be in the long row: not so in a column of
+     * which every other pixel is taken (w_in = 1) */
+    if (p->layout != SC_NHWC && p->x_w != p->inner) return q;
     q.w_in = q.w_p = q.w_out = p->h_in * p->w_in;
     q.h_in = q.h_p = q.h_out = 1;
     if (p->layout == SC_NHWC && (p->images == 1 || p->x_image == q.w_in * p->x_w)) {
