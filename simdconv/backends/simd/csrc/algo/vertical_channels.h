@@ -8,6 +8,10 @@
  *           for vector: micro-kernel over the whole K, in the order (c, u, v)
  *
  * Workspace: for each thread sc_own, a table of runs, the rings, the filters of the block group. */
+#ifndef SC_CHANNEL_VECTORS
+#define SC_CHANNEL_VECTORS 4 /* of a block group, at most */
+#endif
+
 typedef struct {
     const sc_problem *p;
     const sc_operands *o;
@@ -20,7 +24,7 @@ typedef struct {
 } FN(channel_plan);
 
 static FN(channel_plan) FN(vertical_channels_plan)(const sc_problem *p, int threads, int packed) {
-    enum { MOST_VECTORS = 4, TASKS_A_THREAD = 8 };
+    enum { TASKS_A_THREAD = 8 };
     FN(channel_plan) f;
     size_t column, room = sc_cache_bytes(1) * 3 / 4;
     ptrdiff_t reach = (p->w_f - 1) * p->dilation_w + 1, fit, busy, others;
@@ -34,7 +38,7 @@ static FN(channel_plan) FN(vertical_channels_plan)(const sc_problem *p, int thre
     f.columns = (p->w_out - 1) * p->stride_w + reach;
     column = (size_t)(f.ring * p->c_in * VL) * sizeof(T);
     f.per_group = sc_max(1, sc_min((ptrdiff_t)(room / (column * (size_t)f.columns)),
-                                   sc_min(f.vectors, MOST_VECTORS)));
+                                   sc_min(f.vectors, SC_CHANNEL_VECTORS)));
     f.loop.block_groups = sc_ceil_div(f.vectors, f.per_group);
     f.loop.groups = 1;
     f.loop.images = p->images;
@@ -122,7 +126,7 @@ static void FN(vertical_channels_task)(void *context, ptrdiff_t task, int thread
     ptrdiff_t tiles = sc_ceil_div(j1 - j0, VERTICAL_ROWS);
     ptrdiff_t m = at.row * f->rows, last = sc_min(p->h_out, m + f->rows);
     const T *filters = packed;
-    FN(spreading) spread[4];
+    FN(spreading) spread[SC_CHANNEL_VECTORS];
     FN(tile) t;
     if (f->o->packed) filters = (const T *)f->o->packed + first * f->k * VL;
     else if (own->held != at.block_group + 1)

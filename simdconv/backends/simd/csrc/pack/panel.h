@@ -40,16 +40,13 @@ typedef struct {
 } FN(piece_span);
 
 static FN(piece_span) FN(piece_span_of)(const sc_problem *p, const sc_piece *piece, ptrdiff_t v) {
-    const ptrdiff_t first = piece->j * p->stride_w + v * p->dilation_w - p->left;
     const ptrdiff_t pixels = sc_ceil_div(piece->lane + piece->columns, p->inner);
-    const ptrdiff_t before = first < 0 ? sc_min(sc_ceil_div(-first, p->stride_w), pixels) : 0;
-    const ptrdiff_t room = p->w_in - first;
-    const ptrdiff_t inside =
-        room > 0 ? sc_max(before, sc_min(sc_ceil_div(room, p->stride_w), pixels)) : before;
+    const FN(phase_span) at = FN(phase_span_of)(p, piece->j * p->stride_w + v * p->dilation_w,
+                                                (pixels - 1) * p->stride_w + 1);
     FN(piece_span) s;
-    s.before = sc_min(sc_max(before * p->inner - piece->lane, 0), piece->columns);
-    s.inside = sc_min(sc_max(inside * p->inner - piece->lane, s.before), piece->columns);
-    s.from = (first + before * p->stride_w) * p->x_w + (before ? 0 : piece->lane);
+    s.before = sc_min(sc_max(at.before * p->inner - piece->lane, 0), piece->columns);
+    s.inside = sc_min(sc_max(at.inside * p->inner - piece->lane, s.before), piece->columns);
+    s.from = at.column * p->x_w + (at.before ? 0 : piece->lane);
     return s;
 }
 
@@ -93,8 +90,8 @@ static void FN(panel_seconds)(const T *from, ptrdiff_t apart, ptrdiff_t columns,
     }
 }
 
-/* One piece of the rows of one (u, v), some channels; `x`: the first one's source row. Zeros of the
- * padding are there. */
+/* What of one piece of the rows of one (u, v) lies in the image, some channels; `x`: the first one's
+ * source row */
 static void FN(panel_piece)(const sc_problem *p, const sc_piece *piece, const FN(piece_span) *s,
                             const T *x, ptrdiff_t v, ptrdiff_t channels, ptrdiff_t down, T *to) {
     const ptrdiff_t step = p->stride_w * p->x_w, columns = s->inside - s->before;
@@ -103,9 +100,6 @@ static void FN(panel_piece)(const sc_problem *p, const sc_piece *piece, const FN
     else if (p->inner == 1 && step == 2)
         FN(panel_seconds)(x + s->from, p->x_c, columns, channels, down, to + s->before);
     else FN(panel_pixels)(p, piece, x, v, s->before, s->inside, channels, down, to);
-    if (p->padding == SC_CONSTANT) return;
-    FN(panel_pixels)(p, piece, x, v, 0, s->before, channels, down, to);
-    FN(panel_pixels)(p, piece, x, v, s->inside, piece->columns, channels, down, to);
 }
 
 /* x: first channel of the group in image 0; pieces as cut above; spans: room for TILE_COLUMNS*w_f.
@@ -135,7 +129,7 @@ static void FN(pack_panel)(const sc_problem *p, const T *x, const sc_piece *piec
                     else if (s->inside > s->before)
                         FN(transpose)(from + s->from, p->stride_w * p->x_w, s->inside - s->before,
                                       channels, to + s->before, down);
-                    if (!nhwc || p->padding == SC_CONSTANT) continue;
+                    if (p->padding == SC_CONSTANT) continue;
                     FN(panel_pixels)(p, piece, from, v, 0, s->before, channels, down, to);
                     FN(panel_pixels)(p, piece, from, v, s->inside, piece->columns, channels, down,
                                      to);

@@ -1,24 +1,8 @@
 /* Transposes in registers: to[j*to_row + i] = from[i*from_row + j]. Blocks of 16-byte vectors (4x4 floats,
  * 2x2 doubles) on any ISA, and blocks of VL x VL elements. */
-typedef T FN(block) __attribute__((vector_size(16)));
+#include "transpose_16.h"
 
-#if SC_IS_F64
-SC_INLINE void FN(transpose_16)(const FN(block) *r, FN(block) *s) {
-    s[0] = __builtin_shufflevector(r[0], r[1], 0, 2);
-    s[1] = __builtin_shufflevector(r[0], r[1], 1, 3);
-}
-#else
-SC_INLINE void FN(transpose_16)(const FN(block) *r, FN(block) *s) {
-    FN(block) low0 = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
-    FN(block) high0 = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
-    FN(block) low1 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
-    FN(block) high1 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
-    s[0] = __builtin_shufflevector(low0, low1, 0, 1, 4, 5);
-    s[1] = __builtin_shufflevector(low0, low1, 2, 3, 6, 7);
-    s[2] = __builtin_shufflevector(high0, high1, 0, 1, 4, 5);
-    s[3] = __builtin_shufflevector(high0, high1, 2, 3, 6, 7);
-}
-#endif
+typedef T FN(block) __attribute__((vector_size(16)));
 
 static void FN(transpose_small)(const T *from, ptrdiff_t from_row, ptrdiff_t rows,
                                 ptrdiff_t columns, T *to, ptrdiff_t to_row) {
@@ -27,10 +11,14 @@ static void FN(transpose_small)(const T *from, ptrdiff_t from_row, ptrdiff_t row
         ptrdiff_t j = 0;
         i = sc_min(at, rows - B); /* the last block overlaps the one before */
         for (; j + B <= columns; j += B) {
-            FN(block) r[B], s[B];
+            FN(block) r[B];
             for (int n = 0; n < B; n++) memcpy(&r[n], from + (i + n) * from_row + j, 16);
-            FN(transpose_16)(r, s);
-            for (int n = 0; n < B; n++) memcpy(to + (j + n) * to_row + i, &s[n], 16);
+#if SC_IS_F64
+            TRANSPOSE_2X2(FN(block), r);
+#else
+            TRANSPOSE_4X4(FN(block), r);
+#endif
+            for (int n = 0; n < B; n++) memcpy(to + (j + n) * to_row + i, &r[n], 16);
         }
         for (; j < columns; j++)
             for (int n = 0; n < B; n++) to[j * to_row + i + n] = from[(i + n) * from_row + j];

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "transpose_16.h"
+
 #define VREGS 16
 #define VLANES_f32 4
 #define VLANES_f64 2
@@ -76,18 +78,5 @@ typedef ptrdiff_t mask_f64;
 VFN void v_stream_end(void) {}
 VEC_BASELINE(f32, float, 4, s, s, s, s)
 VEC_BASELINE(f64, double, 2, s, s)
-VFN void v_transpose_f32(vec_f32 *r) {
-    const vec_f32 a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
-    const vec_f32 b = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
-    const vec_f32 c = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
-    const vec_f32 d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
-    r[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
-    r[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
-    r[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
-    r[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
-}
-VFN void v_transpose_f64(vec_f64 *r) {
-    const vec_f64 a = r[0];
-    r[0] = __builtin_shufflevector(a, r[1], 0, 2);
-    r[1] = __builtin_shufflevector(a, r[1], 1, 3);
-}
+VFN void v_transpose_f32(vec_f32 *r) { TRANSPOSE_4X4(vec_f32, r); }
+VFN void v_transpose_f64(vec_f64 *r) { TRANSPOSE_2X2(vec_f64, r); }

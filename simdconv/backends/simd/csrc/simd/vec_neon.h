@@ -3,6 +3,8 @@
 #include <arm_neon.h>
 #include <stddef.h>
 
+#include "transpose_16.h"
+
 #define VREGS 32
 #define VLANES_f32 4
 #define VLANES_f64 2
@@ -82,21 +84,8 @@ VFN vec_f64 v_permute_f64(vec_f64 v, index_f64 i) {
 }
 VFN vec_f32 v_even_f32(vec_f32 a, vec_f32 b) { return vuzp1q_f32(a, b); }
 VFN vec_f64 v_even_f64(vec_f64 a, vec_f64 b) { return vuzp1q_f64(a, b); }
-VFN void v_transpose_f32(vec_f32 *r) {
-    const vec_f32 a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
-    const vec_f32 b = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
-    const vec_f32 c = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
-    const vec_f32 d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
-    r[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
-    r[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
-    r[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
-    r[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
-}
-VFN void v_transpose_f64(vec_f64 *r) {
-    const vec_f64 a = r[0];
-    r[0] = __builtin_shufflevector(a, r[1], 0, 2);
-    r[1] = __builtin_shufflevector(a, r[1], 1, 3);
-}
+VFN void v_transpose_f32(vec_f32 *r) { TRANSPOSE_4X4(vec_f32, r); }
+VFN void v_transpose_f64(vec_f64 *r) { TRANSPOSE_2X2(vec_f64, r); }
 VFN vec_f32 v_fma_f32(vec_f32 a, vec_f32 b, vec_f32 c) { return vfmaq_f32(c, a, b); }
 VFN vec_f64 v_fma_f64(vec_f64 a, vec_f64 b, vec_f64 c) { return vfmaq_f64(c, a, b); }
 VFN vec_f32 v_add_f32(vec_f32 a, vec_f32 b) { return vaddq_f32(a, b); }
