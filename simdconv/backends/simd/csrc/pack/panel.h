@@ -65,13 +65,20 @@ static void FN(panel_pixels)(const sc_problem *p, const sc_piece *piece, const T
     }
 }
 
+/* The first of `columns` columns, at most a vector: whole stores where they can be, masked ones
+ * take several times as long with AVX2 */
+SC_INLINE void FN(put_columns)(T *to, vec v, ptrdiff_t columns, mask valid) {
+    if (columns >= VL) v_store(to, v);
+    else v_store_mask(to, v, valid);
+}
+
 /* `columns` neighbours, at most a tile's, of each channel */
 static void FN(panel_neighbours)(const T *from, ptrdiff_t apart, ptrdiff_t columns,
                                  ptrdiff_t channels, ptrdiff_t down, T *to) {
-    const mask low = v_mask(columns), high = v_mask(sc_max(0, columns - VL));
-    for (ptrdiff_t c = 0; c < channels; c++, from += apart, to += down) {
-        v_store_mask(to, v_load_mask(from, low), low);
-        if (columns > VL) v_store_mask(to + VL, v_load_mask(from + VL, high), high);
+    for (; columns > 0; columns -= VL, from += VL, to += VL) {
+        const mask valid = v_mask(columns);
+        for (ptrdiff_t c = 0; c < channels; c++)
+            FN(put_columns)(to + c * down, v_load_mask(from + c * apart, valid), columns, valid);
     }
 }
 
@@ -85,9 +92,16 @@ static void FN(panel_seconds)(const T *from, ptrdiff_t apart, ptrdiff_t columns,
         for (ptrdiff_t c = 0; c < channels; c++) {
             const T *at = from + c * apart;
             const vec second = last > VL ? v_load_mask(at + VL, high) : v_zero();
-            v_store_mask(to + c * down, v_even(v_load_mask(at, low), second), valid);
+            FN(put_columns)(to + c * down, v_even(v_load_mask(at, low), second), columns, valid);
         }
     }
+}
+
+/* those `step` apart */
+static void FN(panel_strided)(const T *from, ptrdiff_t step, ptrdiff_t apart, ptrdiff_t columns,
+                              ptrdiff_t channels, ptrdiff_t down, T *to) {
+    for (ptrdiff_t c = 0; c < channels; c++, from += apart, to += down)
+        for (ptrdiff_t n = 0; n < columns; n++) to[n] = from[n * step];
 }
 
 /* What of one piece of the rows of one (u, v) lies in the image, some channels; `x`: the first one's
@@ -99,7 +113,45 @@ static void FN(panel_piece)(const sc_problem *p, const sc_piece *piece, const FN
         FN(panel_neighbours)(x + s->from, p->x_c, columns, channels, down, to + s->before);
     else if (p->inner == 1 && step == 2)
         FN(panel_seconds)(x + s->from, p->x_c, columns, channels, down, to + s->before);
+    else if (p->inner == 1)
+        FN(panel_strided)(x + s->from, step, p->x_c, columns, channels, down, to + s->before);
     else FN(panel_pixels)(p, piece, x, v, s->before, s->inside, channels, down, to);
+}
+
+/* Where a panel is the same steps of vectors for every row of K: elements from its first vector to
+ * its second, each of columns side by side in the image. 0: it is not so, or padding is touched. */
+static ptrdiff_t FN(vectors_apart)(const sc_problem *p, const sc_piece *piece,
+                                   const FN(piece_span) *spans) {
+    const ptrdiff_t pixel = p->stride_w * p->x_w, lane = piece->lane;
+    const ptrdiff_t next = lane + VL, more = piece->columns - VL;
+    int inside = p->layout != SC_NHWC && sc_row_is_interior(p, piece->m);
+    for (ptrdiff_t v = 0; v < p->w_f; v++)
+        inside &= spans[v].before == 0 && spans[v].inside == piece->columns;
+    if (!inside) return 0;
+    if (pixel == p->inner) return VL;
+    if (lane + sc_min(VL, piece->columns) > p->inner || next % p->inner + more > p->inner) return 0;
+    return next / p->inner * pixel + next % p->inner - lane;
+}
+
+/* Such a panel, in the order of K; what the next output row reads is asked for */
+SC_INLINE void FN(panel_steps)(const sc_problem *p, const sc_piece *piece, const T *x,
+                               ptrdiff_t apart, const int vectors, const int whole, T *to) {
+    const ptrdiff_t step = p->dilation_w * p->x_w, ahead = p->stride_h * p->x_h;
+    const ptrdiff_t ahead_step = sc_ceil_div(p->stride_w * TILE_COLUMNS, p->w_f);
+    const mask low = v_mask(piece->columns), high = v_mask(sc_max(0, piece->columns - VL));
+    x += (piece->m * p->stride_h - p->top) * p->x_h;
+    for (ptrdiff_t c = 0; c < p->c_in; c++, x += p->x_c)
+        for (ptrdiff_t u = 0; u < p->h_f; u++) {
+            const T *from = x + u * p->dilation_h * p->x_h, *next = from + ahead;
+            for (ptrdiff_t v = 0; v < p->w_f; v++, from += step, to += vectors * VL) {
+                v_store(to, whole ? v_load(from) : v_load_mask(from, low));
+                if (vectors == 2)
+                    v_store(to + VL,
+                            whole ? v_load(from + apart) : v_load_mask(from + apart, high));
+                __builtin_prefetch(next, 0, 2);
+                next += ahead_step;
+            }
+        }
 }
 
 /* x: first channel of the group in image 0; pieces as cut above; spans: room for TILE_COLUMNS*w_f.
@@ -110,11 +162,19 @@ static void FN(pack_panel)(const sc_problem *p, const T *x, const sc_piece *piec
     const ptrdiff_t window = p->h_f * p->w_f, down = window * width;
     const int nhwc = p->layout == SC_NHWC, padded = p->h_p > p->h_in || p->w_p > p->w_in;
     const ptrdiff_t together = nhwc ? sc_max(1, p->c_in) : 16;
-    if (padded || columns < width)
-        for (ptrdiff_t i = 0; i < p->c_in * down; i += VL) v_store(panel + i, v_zero());
+    ptrdiff_t apart;
     for (int i = 0; i < count; i++)
         for (ptrdiff_t v = 0; v < p->w_f; v++)
             spans[i * p->w_f + v] = FN(piece_span_of)(p, &pieces[i], v);
+    if (count == 1 && (apart = FN(vectors_apart)(p, pieces, spans)) > 0) {
+        const T *from = x + pieces->image * p->x_image + spans->from;
+        if (columns == TILE_COLUMNS) FN(panel_steps)(p, pieces, from, apart, 2, 1, panel);
+        else if (width == TILE_COLUMNS) FN(panel_steps)(p, pieces, from, apart, 2, 0, panel);
+        else FN(panel_steps)(p, pieces, from, apart, 1, 0, panel);
+        return;
+    }
+    if (padded || columns < width)
+        for (ptrdiff_t i = 0; i < p->c_in * down; i += VL) v_store(panel + i, v_zero());
     for (ptrdiff_t c = 0; c < p->c_in; c += together, panel += together * down) {
         const ptrdiff_t channels = sc_min(together, p->c_in - c);
         for (int i = 0; i < count; i++)

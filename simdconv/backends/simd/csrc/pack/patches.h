@@ -1,7 +1,21 @@
 /* Rows of im2col's matrix. `x` is the first channel of one image. */
+/* (some lines at most: a call of memcpy would take as long again) */
 SC_INLINE void FN(copy)(T *restrict to, const T *restrict from, ptrdiff_t n) {
-    if (n == 1) *to = *from;
-    else if (from) memcpy(to, from, (size_t)n * sizeof(T));
+    enum { LINE = 64 / sizeof(T) };
+    ptrdiff_t i = 0;
+    for (; i + LINE <= n; i += LINE) memcpy(to + i, from + i, 64);
+#define SC_COPY_PART(bytes)                                                                        \
+    if ((size_t)n * sizeof(T) & (bytes)) {                                                         \
+        memcpy(to + i, from + i, bytes);                                                           \
+        i += (bytes) / (ptrdiff_t)sizeof(T);                                                       \
+    }
+    SC_COPY_PART(32)
+    SC_COPY_PART(16)
+    SC_COPY_PART(8)
+    SC_COPY_PART(4)
+    SC_COPY_PART(2)
+    SC_COPY_PART(1)
+#undef SC_COPY_PART
 }
 
 SC_INLINE void FN(copy_or_zero)(T *restrict to, const T *restrict from, ptrdiff_t n) {
