@@ -14,7 +14,7 @@ typedef struct {
     ptrdiff_t ring, phases, phase, row; /* phased: rows; elements of a phase, of a channel's row */
     size_t table_bytes, matrix_bytes;
     ptrdiff_t rows;   /* output rows of a task */
-    ptrdiff_t planes; /* NCHW, streamed: pixels of a filter in the thread's block of the result */
+    ptrdiff_t planes; /* streamed, lines apart: a filter's elements in the thread's block of it */
     size_t planes_at, packed_at,
         thread_bytes; /* a thread's part: sc_own, table, strip, planes, filters */
     sc_table table, patch;
@@ -38,13 +38,17 @@ static FN(filter_plan)
     FN(filter_plan) f;
     size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)), strip = 0;
     ptrdiff_t units, others, widest;
+    /* whole vectors of its rows are not whole lines of the result */
+    int waits = FN(streams)(p) && (p->layout == SC_NCHW || p->w_out * p->inner % VL > 0);
     memset(&f, 0, sizeof f);
     f.kernel = kernel;
     f.p = p;
     f.y = sc_result_strides(p);
     f.k = p->c_in * p->h_f * p->w_f;
     f.blocks = FN(filter_blocks)(p);
-    f.per_group = blocks_in_l2((size_t)(f.k * TILE_ROWS) * sizeof(T), f.blocks);
+    /* a window that comes from beyond L1 serves four blocks at least, even if L2 holds fewer */
+    f.per_group =
+        sc_max(sc_min(4, f.blocks), blocks_in_l2((size_t)(f.k * TILE_ROWS) * sizeof(T), f.blocks));
     f.unit = sc_max(1, TILE_COLUMNS / p->inner);
     f.interior = sc_interior_columns(p);
     f.loop.block_groups = sc_ceil_div(f.blocks, f.per_group);
@@ -65,8 +69,8 @@ static FN(filter_plan)
         row_segments(units, others, threads,
                      (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w * p->inner) * sizeof(T),
                      (size_t)(f.k * TILE_ROWS) * sizeof(T));
-    if (p->layout == SC_NCHW && FN(streams)(p)) { /* a segment of the result waits in L2 */
-        size_t unit = (size_t)(f.per_group * TILE_ROWS * f.unit) * sizeof(T);
+    if (waits) { /* a segment of the result waits in L2 */
+        size_t unit = (size_t)(f.per_group * TILE_ROWS * f.unit * p->inner) * sizeof(T);
         ptrdiff_t fit = sc_max(1, (ptrdiff_t)(sc_cache_bytes(2) / 4 / unit));
         f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(units, fit));
     }
@@ -95,8 +99,8 @@ static FN(filter_plan)
     }
     f.rows = 1;
     f.planes_at = f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
-    if (p->layout == SC_NCHW && FN(streams)(p)) {
-        f.planes = sc_min(f.pixels, sc_ceil_div(units, f.loop.segments) * f.unit);
+    if (waits) {
+        f.planes = sc_min(f.pixels, sc_ceil_div(units, f.loop.segments) * f.unit) * p->inner;
         f.rows = FN(rows_of_planes)(f.loop.rows, f.loop.segments, others / f.loop.rows, threads,
                                     f.per_group * TILE_ROWS, f.planes);
         f.planes *= f.rows;

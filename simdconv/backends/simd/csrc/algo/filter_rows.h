@@ -67,12 +67,13 @@ static void FN(pixel_columns)(const FN(filter_plan) *f, const FN(span) *s, FN(ti
         FN(dense_columns)(f, s, t, b, column, (j1 - j0) * inner);
         return;
     }
-    if (inner >= VL) { /* whole vectors of one pixel's images, then the last ones */
+    if (inner > VL) { /* whole vectors of one pixel's images, then the last ones */
         for (ptrdiff_t j = j0; j < j1; j++, b += distance, column += inner)
             FN(dense_columns)(f, s, t, b, column, inner);
         return;
     }
     int halves = VHALVES && 2 * inner == VL, each = halves ? 2 : 1; /* pixels a vector */
+    int mode = halves ? LANES_HALVES : inner == VL ? LANES_FULL : LANES_MASKED;
     t->b_half = distance;
     t->b_vector = each * distance;
     t->c_vector = each * inner;
@@ -86,7 +87,7 @@ static void FN(pixel_columns)(const FN(filter_plan) *f, const FN(span) *s, FN(ti
             FN(filter_tile)(f, s, t, LANES_MASKED, 1, column);
             return;
         }
-        FN(filter_tile)(f, s, t, halves ? LANES_HALVES : LANES_MASKED, vectors, column);
+        FN(filter_tile)(f, s, t, mode, vectors, column);
         j += vectors * each;
         b += vectors * each * distance;
         column += vectors * each * inner;

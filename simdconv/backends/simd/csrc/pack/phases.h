@@ -66,10 +66,13 @@ SC_INLINE void FN(phase_row)(const sc_problem *p, const FN(phase_span) *s, const
 static void FN(phase_channels)(const sc_problem *p, const T *x, ptrdiff_t row, ptrdiff_t first,
                                ptrdiff_t columns, ptrdiff_t phases, ptrdiff_t phase,
                                ptrdiff_t pitch, T *to) {
-    enum { MOST = 4 };
+    enum { MOST = 4, SOON = 8, LINE = 64 / sizeof(T) };
     FN(phase_span) at[MOST];
     for (ptrdiff_t i = 0; i < phases; i++) at[i] = FN(phase_span_of)(p, first + i, columns - i);
     for (ptrdiff_t c = 0; c < p->c_in; c++, to += pitch) {
+        const T *soon = x + (c + SOON) * p->x_c + row * p->x_h + at[0].column * p->x_w;
+        for (ptrdiff_t k = 0; k < columns && c + SOON < p->c_in && row >= 0; k += LINE)
+            __builtin_prefetch(soon + k * p->x_w);
         for (ptrdiff_t i = 0; i < phases; i++) {
             T *put = to + i * phase;
             FN(zeros)(put, row < 0 ? phase : at[i].before * p->inner);

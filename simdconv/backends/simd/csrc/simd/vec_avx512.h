@@ -36,7 +36,8 @@ VFN vec_f64 v_load_mask_f64(const double *p, mask_f64 m) { return _mm512_maskz_l
 VFN void v_store_mask_f32(float *p, vec_f32 v, mask_f32 m) { _mm512_mask_storeu_ps(p, m, v); }
 VFN void v_store_mask_f64(double *p, vec_f64 v, mask_f64 m) { _mm512_mask_storeu_pd(p, m, v); }
 VFN vec_f32 v_load_halves_f32(const float *p, const float *q) {
-    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(p)), _mm256_loadu_ps(q), 1);
+    return _mm512_mask_loadu_ps(_mm512_castps256_ps512(_mm256_loadu_ps(p)), 0xff00,
+                                (const char *)q - 32);
 }
 VFN vec_f64 v_load_halves_f64(const double *p, const double *q) {
     return _mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_loadu_pd(p)), _mm256_loadu_pd(q), 1);
