@@ -32,7 +32,11 @@ _SPARSE = "stride or dilation so far beyond the window that its rows would be mo
 FORMS = ("filters", "staged filters", "pixels", "vertical filters", "vertical pixels", "rows")
 VERTICAL_COPIES = 9.0  # FMAs that pass in a vertical form beside those of an output: copies, stores
 IN_PLACE = 0.98  # rate of rows read where filters lie, to that of packed ones
-# FMAs of a register that pass while one element is copied: measured, one thread, AVX-512 and AVX2
+# with 16 registers a tile has 12 sums for the two vectors of a step: measured with AVX2
+FAR = 0.75  # rate where vectors are read as they lie, and a tile's window outgrows half of L1
+RUN = 5.0  # FMAs that pass between two runs of a window
+NARROW = ("baseline", "avx2")
+# FMAs of a register that pass while one element is copied: measured, one thread, AVX-512
 COPY: dict[object, float] = {
     "filter": 0.5,  # as if for two images: the number of images may not matter
     "matrix": 3.0,
@@ -112,6 +116,28 @@ def _border(spec: Conv2dSpec) -> int:
     return min(spec.w_out, -(-left // stride) + -(-right // stride))
 
 
+def _fullness(spec: Conv2dSpec, algorithm: str, form: str, isa: str, inner: int) -> float:
+    """The share of the FMA rate that register tiles of a form reach."""
+    lanes = LANES[isa] // spec.dtype.itemsize
+    border = _border(spec)
+    if form.endswith("filters"):
+        full = _lane_share(spec.c_out_g, lanes)
+    elif form == "rows":
+        full = _lane_share(spec.w_out, lanes)
+    else:
+        inside = (spec.w_out - border) * inner
+        vectors = -(-inside // lanes) + -(-border * inner // lanes)
+        full = spec.w_out * inner / (vectors * lanes)
+    if isa not in NARROW:
+        return full
+    if not form.endswith("filters"):
+        tile_bytes = 2 * LANES[isa] * spec.k
+        return full * (FAR if 2 * tile_bytes > _core.cpu_info()["l1_bytes"] else 1.0)
+    if (form, algorithm, spec.layout) == ("filters", "direct", "NCHW"):  # runs of w_f steps
+        return full * 12 * spec.w_f / (12 * spec.w_f + RUN)
+    return full
+
+
 def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
     """Estimated time for one image (or row of images), in FMAs of one register."""
     lanes = LANES[isa] // spec.dtype.itemsize
@@ -122,10 +148,14 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
     window = groups * pixels * spec.k * inner  # elements of im2col's matrix
     strip = spec.h_out * spec.w_p * spec.h_f * spec.c_in * inner * passes
     border = _border(spec)
+    panel = COPY["panel", spec.layout]
+    if spec.layout == "NCHW":
+        strip = strip / _lane_share(spec.c_in_g, lanes)  # staged a vector of channels at a time
+        panel *= 2 if spec.stride[1] > 1 else 1
     copies = {
         "im2col": COPY["matrix"] * window,
         "im2win": COPY["strip"] * strip,
-        "implicit": COPY["panel", spec.layout] * window,
+        "implicit": panel * window,
         "direct": COPY["patch"] * window * border / spec.w_out * passes if inner > 1 else 0,
     }[algorithm]
     form = "filters" if spec.layout == "NHWC" else "pixels"  # that vectors lie along
@@ -144,15 +174,12 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
     else:
         copies += COPY["filter"] * groups * filters * spec.k
         transposed = form.endswith("filters") and spec.layout == "NCHW"
-        inside = (spec.w_out - border) * inner
-        vectors = -(-inside // lanes) + -(-border * inner // lanes)
-        pixel_share = spec.w_out * inner / (vectors * lanes)
-        full = _lane_share(filters, lanes) if form.endswith("filters") else pixel_share
-        full = _lane_share(spec.w_out, lanes) if form == "rows" else full
+        full = _fullness(spec, algorithm, form, isa, inner)
         if form == "staged filters":
             rows = spec.h_out * min(spec.h_f, spec.stride[0])
             copies += COPY["stage"] * rows * spec.w_p * spec.c_in
     copies += COPY["transpose"] * groups * pixels * filters * inner if transposed else 0
+    copies *= 2 if isa in NARROW else 1  # two of its FMAs pass while one of a wide register does
     return groups * pixels * spec.k * filters * inner / lanes / full + copies
 
 

@@ -26,6 +26,10 @@ static int FN(direct_variant)(const sc_problem *p) {
     if (few) return BY_PIXELS;
     if (p->layout != SC_NCHW) return BY_FILTER_ROWS;
     if (sparse) return BY_PIXELS;
+    /* a tile of few sums asks for its vectors so often that they have to be in L1 */
+    if (TILE_ROWS < 8 &&
+        2 * p->c_in * p->h_f * p->w_f * TILE_COLUMNS * sizeof(T) > sc_cache_bytes(1))
+        return sc_is_staged(p) ? BY_STAGED_ROWS : BY_PIXEL_ROWS;
     if (!padded && p->stride_w == 1 && row * 20 >= sc_ceil_div(row, VL) * VL * 19)
         return BY_FILTER_ROWS;
     if (FN(is_phased)(p)) return BY_PHASED_ROWS;
