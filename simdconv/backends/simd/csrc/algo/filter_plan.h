@@ -38,8 +38,7 @@ static FN(filter_plan)
     FN(filter_plan) f;
     size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)), strip = 0;
     ptrdiff_t units, others, widest;
-    /* whole vectors of its rows are not whole lines of the result */
-    int waits = FN(streams)(p) && (p->layout == SC_NCHW || p->w_out * p->inner % VL > 0);
+    int waits;
     memset(&f, 0, sizeof f);
     f.kernel = kernel;
     f.p = p;
@@ -63,6 +62,8 @@ static FN(filter_plan)
         f.matrix_bytes =
             sc_lines((size_t)(p->images * p->groups * f.k * f.pixels * p->inner) * sizeof(T));
     }
+    /* where whole vectors of the result's rows are no whole lines of it */
+    waits = FN(streams)(p) && (p->layout == SC_NCHW || f.pixels * p->inner % VL > 0);
     units = sc_ceil_div(f.pixels, f.unit);
     others = f.loop.block_groups * f.loop.groups * f.loop.images * f.loop.rows;
     f.loop.segments =

@@ -9,10 +9,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { LINE = 128, KEPT_BLOCKS = 4 };
-static const size_t huge_page = (size_t)2 << 20, large = (size_t)1 << 20,
-                    most_kept = (size_t)512 << 20;
+static const size_t huge_page = (size_t)2 << 20, large = (size_t)1 << 20;
 
 typedef struct {
     size_t bytes; /* mapped, with this line; 0: from the C library */
@@ -29,6 +29,14 @@ static void hold(void) { pthread_mutex_lock(&lock); }
 static void release(void) { pthread_mutex_unlock(&lock); }
 __attribute__((constructor)) static void watch_fork(void) {
     pthread_atfork(hold, release, release);
+}
+
+/* Bytes that are kept at most: 512 MiB, or a sixteenth of the machine's memory */
+static size_t most_kept(void) {
+    const size_t least = (size_t)512 << 20;
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    const size_t share = pages > 0 && page > 0 ? (size_t)pages / 16 * (size_t)page : 0;
+    return share > least ? share : least;
 }
 
 static size_t rounded(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -97,7 +105,7 @@ void *sc_block_take(size_t bytes) {
 void sc_block_give(void *data) {
     header *block, *dropped[KEPT_BLOCKS + 1];
     int drop = 0;
-    size_t total;
+    size_t total, most;
     if (!data) return;
     block = (header *)((char *)data - LINE);
     if (block->bytes == 0) {
@@ -108,6 +116,7 @@ void sc_block_give(void *data) {
     if (block->bytes > 2 * huge_page) /* the first page stays: it holds the header */
         madvise((char *)block + huge_page, block->bytes - huge_page, MADV_FREE);
 #endif
+    most = most_kept();
     pthread_mutex_lock(&lock);
     if (kept[KEPT_BLOCKS - 1]) dropped[drop++] = kept[KEPT_BLOCKS - 1];
     for (int i = KEPT_BLOCKS - 1; i > 0; i--) kept[i] = kept[i - 1];
@@ -116,7 +125,7 @@ void sc_block_give(void *data) {
     for (int i = 0; i < KEPT_BLOCKS; i++) {
         if (!kept[i]) continue;
         total += kept[i]->bytes;
-        if (total <= most_kept) continue;
+        if (total <= most) continue;
         dropped[drop++] = kept[i];
         total -= kept[i]->bytes;
         for (int j = i; j < KEPT_BLOCKS - 1; j++) kept[j] = kept[j + 1];
