@@ -87,7 +87,7 @@ static void FN(pack_walk)(const sc_problem *p, filter_walk walk, const T *w, ptr
 #pragma GCC unroll 16
                 for (int n = 0; n < VL; n++) r[n] = v_load(from + n * p->w_o + k);
                 for (int n = 0; n < VL && k % LINE == 0; n++)
-                    __builtin_prefetch(from + n * p->w_o + k + CHUNK, 0, 2);
+                    __builtin_prefetch(from + n * p->w_o + k + CHUNK, 0, 0);
                 v_transpose(r);
 #pragma GCC unroll 16
                 for (int n = 0; n < VL; n++) v_store(to + at[k + n], r[n]);
