@@ -8,7 +8,7 @@ typedef struct {
     sc_loop loop;
     ptrdiff_t k, blocks, per_group; /* per group of channels; blocks in a block group */
     ptrdiff_t pixels, tiles;        /* of a row */
-    ptrdiff_t ring;                 /* NCHW direct: rows staged at a time */
+    ptrdiff_t ring;                 /* direct: rows staged at a time */
     sc_span interior;
     ptrdiff_t columns, pitch; /* of the widest strip; of a border patch */
     ptrdiff_t chunks;         /* of the runs */
@@ -19,6 +19,15 @@ typedef struct {
         thread_bytes; /* a thread's part: sc_own, table, strip, planes, filters */
     sc_table table, patch;
 } FN(pixel_plan);
+
+/* NHWC: are rows staged with their padding? A patch at a border copies each row h_f times, again
+ * for each block group; in short rows most tiles would be such. */
+static int FN(is_padded_often)(const sc_problem *p, ptrdiff_t tiles, ptrdiff_t block_groups) {
+    enum { SHORT = 8 };
+    return p->layout == SC_NHWC && (p->h_p > p->h_in || p->w_p > p->w_in) &&
+           (tiles <= SHORT || block_groups > 1) && (p->h_f - 1) * p->dilation_h < 4 * p->h_f &&
+           (p->w_f - 1) * p->dilation_w < 4 * p->w_f;
+}
 
 static FN(pixel_plan)
     FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_problem *p, int threads, int packed) {
@@ -54,7 +63,8 @@ static FN(pixel_plan)
         ptrdiff_t fit = sc_max(1, (ptrdiff_t)(sc_cache_bytes(2) / 4 / tile));
         f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(f.tiles, fit));
     }
-    if (kernel->algorithm == SC_DIRECT && sc_is_staged(p))
+    if (kernel->algorithm == SC_DIRECT &&
+        (sc_is_staged(p) || FN(is_padded_often)(p, f.tiles, f.loop.block_groups)))
         f.ring = (p->h_f - 1) * p->dilation_h + 1;
     if (kernel->algorithm == SC_IM2WIN || f.ring) {
         ptrdiff_t held = f.ring ? f.ring : p->h_f,

@@ -2,8 +2,9 @@
  *
  *   for a group of filter blocks that shares L2          (block group)
  *     for image, output row, segment of the row          (a task)
- *       present the windows:  direct   in place, h_f runs (c_in*h_f in NCHW); in NHWC a patch at
- *                                      borders, in NCHW with padding rows staged channels last
+ *       present the windows:  direct   in place, h_f runs (c_in*h_f in NCHW), a patch at borders;
+ *                                      with padding in NCHW, and in NHWC where borders are much
+ *                                      of a row, from rows staged channels last
  *                             im2win   one strip of the segment, in L1 or L2
  *                             im2col   the matrix stored before the loop
  *       for tile of at most TILE_ROWS pixels, balanced over the row       (A: L1)
@@ -105,7 +106,7 @@ static void FN(strip_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(
     FN(pixel_tiles)(f, s, t, &all);
 }
 
-/* direct, NCHW: the rows of the window are staged channels last, each once while the rows that
+/* direct: the rows of the window are staged channels last, padded, each once while the rows that
  * follow need it */
 static void FN(ring_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(tile) *t) {
     const sc_problem *p = f->p;

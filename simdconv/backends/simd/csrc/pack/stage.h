@@ -1,4 +1,4 @@
-/* One row of an NCHW image, channels last, with its padding: to[k*distance + c] is channel c of
+/* One row of an image, channels last, with its padding: to[k*distance + c] is channel c of
  * padded column first + k. Rows staged like this are read by the rows kernel as if the image were
  * NHWC: runs of w_f*c_in instead of c_in runs of w_f, and no border left to care for. What the
  * next output row will stage is asked for meanwhile: planes are too far apart for the hardware to
@@ -9,6 +9,11 @@ static void FN(stage_inside)(const sc_problem *p, const T *x, ptrdiff_t columns,
         for (ptrdiff_t c = 0; c < p->c_in; c++)
             __builtin_prefetch(x + c * p->x_c + p->stride_h * p->x_h);
         FN(transpose)(x, p->x_c, p->c_in, columns, to, distance);
+        return;
+    }
+    if (p->x_c == 1) {
+        for (ptrdiff_t k = 0; k < columns; k++)
+            FN(copy)(to + k * distance, x + k * p->x_w, p->c_in);
         return;
     }
     for (ptrdiff_t c = 0; c < p->c_in; c++)
@@ -26,7 +31,11 @@ static void FN(stage_row)(const sc_problem *p, const T *x, ptrdiff_t row, ptrdif
         if (k == before) k = inside;
         if (k >= columns) break;
         from = FN(source)(p, x, row, first + k);
-        for (ptrdiff_t c = 0; c < p->c_in; c++) to[k * distance + c] = from ? from[c * p->x_c] : 0;
+        if (!from || p->x_c == 1) {
+            FN(copy_or_zero)(to + k * distance, from, p->c_in);
+            continue;
+        }
+        for (ptrdiff_t c = 0; c < p->c_in; c++) to[k * distance + c] = from[c * p->x_c];
     }
     for (ptrdiff_t k = before; k < inside; k += CHUNK)
         FN(stage_inside)(p, x + row * p->x_h + (first + k - p->left) * p->x_w,
