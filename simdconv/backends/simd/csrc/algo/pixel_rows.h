@@ -19,7 +19,7 @@ typedef struct {
     const T *a;
     ptrdiff_t a_row, j0, tile, last;
     const sc_table *table;
-    ptrdiff_t ahead; /* elements from these windows to the next row's */
+    ptrdiff_t ahead; /* elements from these windows to what is wanted in L2 soon */
 } FN(tiles);
 
 /* Tiles [tile, last) of one output row, and where their filters and images are. */
@@ -173,7 +173,7 @@ static void FN(direct_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN
             some.a_row = p->stride_w * p->x_w;
             some.table = &table;
             some.last = next;
-            some.ahead = p->layout == SC_NHWC ? p->stride_h * p->x_h : 0;
+            if (p->layout == SC_NHWC && p->h_out > 1) some.ahead = p->stride_h * p->x_h;
         } else {
             next = tile + 1;
             columns =
