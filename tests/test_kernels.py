@@ -152,6 +152,50 @@ def test_infinite_weights_meet_padding_zeros(kernel):
     assert np.array_equal(y, expected, equal_nan=True)
 
 
+# Results that go past the caches (more than 8 MiB): rows of odd length, which are no whole lines;
+# in CHWN numbers of images that are no whole vectors
+STREAMED = [(8, 1, 2, 45, 67, 131, 3, 3, 1, 0, 1), (33, 1, 2, 19, 95, 145, 3, 2, 2, 1, 1)]
+
+
+@pytest.mark.parametrize("shape", STREAMED, ids=["stride_1", "stride_2"])
+@pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
+def test_results_that_no_cache_holds(kernel, shape):
+    if kernel.layout == "CHWN8":
+        shape = (-(-shape[0] // 8) * 8, *shape[1:])
+    dtype = DTYPES[kernel.id[-3:]]
+    x, w, bias, keywords = made(shape, dtype, kernel.layout)
+    keywords |= {"activation": "relu"}
+    expected = simdconv.conv2d(x, w, bias, backend="blas", **keywords)
+    assert expected.nbytes > 8 << 20
+    for threads in (1, 2):
+        out = np.full_like(expected, np.nan)
+        simdconv.conv2d(
+            x, w, bias, backend="simd", algorithm=kernel.algorithm, num_threads=threads, out=out,
+            **keywords,
+        )  # fmt: skip
+        assert np.array_equal(out, expected), threads
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect"])
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
+def test_filters_that_outgrow_l2(kernel, dilation, mode):
+    """Several groups of filter blocks, and padded rows that are staged once for each."""
+    shape = (8 if kernel.layout == "CHWN8" else 2, 1, 420, 150, 6, 7, 3, 3, 1, 2, dilation)
+    x, w, bias, keywords = made(shape, DTYPES[kernel.id[-3:]], kernel.layout)
+    keywords |= {"padding_mode": mode}
+    expected = simdconv.conv2d(x, w, bias, backend="blas", **keywords)
+    for weight, exact in ((w, expected), (np.where(w == 8, np.inf, w), None)):
+        if exact is None:
+            with np.errstate(invalid="ignore"):
+                exact = simdconv.conv2d(x, weight, bias, backend="blas", **keywords)
+        result = simdconv.conv2d(
+            x, weight.astype(x.dtype), bias, backend="simd", algorithm=kernel.algorithm,
+            num_threads=1, **keywords,
+        )  # fmt: skip
+        assert np.array_equal(result, exact, equal_nan=True)
+
+
 @pytest.mark.parametrize("prepared", [False, True])
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
 def test_workspace_is_what_the_allocator_hands_out(kernel, prepared):

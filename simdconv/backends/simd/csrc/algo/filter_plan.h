@@ -1,5 +1,4 @@
-/* Driver "filter_rows", before its loop: sizes, the thread's parts of the workspace, packed filters.
- */
+/* Driver "filter_rows", before its loop: sizes, parts of the workspace, packed filters. */
 typedef struct {
     const sc_kernel *kernel;
     const sc_problem *p;

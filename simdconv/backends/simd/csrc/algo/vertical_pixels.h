@@ -76,7 +76,7 @@ static FN(plane_plan) FN(vertical_pixels_plan)(const sc_problem *p, int threads)
         f.segments = sc_min(2 * f.segments, most);
         FN(measure_phases)(&f);
     }
-    /* tiles of rows: a chunk's fit in L1, or in L2; a task's are so few that all threads are busy */
+    /* tiles of rows: a chunk's fit in L1, or L2; a task's are so few that all threads are busy */
     f.row_blocks = threads > 1 ? sc_ceil_div(tasks, f.planes * f.segments) : 1;
     f.row_blocks = sc_min(tiles, sc_max(f.row_blocks, tiles / 16));
     fit = sc_ceil_div(tiles, f.row_blocks);

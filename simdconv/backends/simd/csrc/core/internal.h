@@ -16,8 +16,8 @@
 #endif
 
 /* One run of a window: `x` elements from the tile's first element in the image (or strip, patch,
- * matrix), at row `k` of the packed filter. Runs of one table have the same length, but for those of
- * rows that are split by the stride (filter_rows.h). */
+ * matrix), at row `k` of the packed filter. Runs of one table have the same length, but for those
+ * of rows that are split by the stride (filter_rows.h). */
 typedef struct {
     ptrdiff_t x, k, len;
 } sc_run;

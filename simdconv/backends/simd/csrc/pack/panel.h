@@ -50,8 +50,9 @@ static FN(piece_span) FN(piece_span_of)(const sc_problem *p, const sc_piece *pie
     return s;
 }
 
-/* Columns [from, end) of a piece one pixel at a time: images of a pixel that lie apart from the next
- * pixel's, and what padding other than zeros is beyond the image. `x`: the row's first element */
+/* Columns [from, end) of a piece one pixel at a time: images of a pixel that lie apart from the
+ * next pixel's, and what padding other than zeros is beyond the image. `x`: the row's first
+ * element */
 static void FN(panel_pixels)(const sc_problem *p, const sc_piece *piece, const T *x, ptrdiff_t v,
                              ptrdiff_t from, ptrdiff_t end, ptrdiff_t channels, ptrdiff_t down,
                              T *to) {
@@ -104,8 +105,8 @@ static void FN(panel_strided)(const T *from, ptrdiff_t step, ptrdiff_t apart, pt
         for (ptrdiff_t n = 0; n < columns; n++) to[n] = from[n * step];
 }
 
-/* What of one piece of the rows of one (u, v) lies in the image, some channels; `x`: the first one's
- * source row */
+/* What of one piece of the rows of one (u, v) lies in the image, some channels; `x`: the first
+ * one's source row */
 static void FN(panel_piece)(const sc_problem *p, const sc_piece *piece, const FN(piece_span) *s,
                             const T *x, ptrdiff_t v, ptrdiff_t channels, ptrdiff_t down, T *to) {
     const ptrdiff_t step = p->stride_w * p->x_w, columns = s->inside - s->before;

@@ -17,8 +17,8 @@ static FN(phase_span) FN(phase_span_of)(const sc_problem *p, ptrdiff_t first, pt
     return s;
 }
 
-/* `count` elements, pixels `step` apart with `inner` images each. Up to a vector past the end may be
- * overwritten with zeros. */
+/* `count` elements, pixels `step` apart with `inner` images each. Up to a vector past the end may
+ * be overwritten with zeros. */
 SC_INLINE void FN(line_of_pixels)(const T *restrict from, ptrdiff_t step, ptrdiff_t inner,
                                   ptrdiff_t count, T *restrict to) {
     ptrdiff_t i = 0;

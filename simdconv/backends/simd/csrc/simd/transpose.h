@@ -1,5 +1,5 @@
-/* Transposes in registers: to[j*to_row + i] = from[i*from_row + j]. Blocks of 16-byte vectors (4x4 floats,
- * 2x2 doubles) on any ISA, and blocks of VL x VL elements. */
+/* Transposes in registers: to[j*to_row + i] = from[i*from_row + j]. Blocks of 16-byte vectors (4x4
+ * floats, 2x2 doubles) on any ISA, and blocks of VL x VL elements. */
 #include "transpose_16.h"
 
 typedef T FN(block) __attribute__((vector_size(16)));

@@ -1,5 +1,5 @@
-/* Vectors of 16 bytes transposed in registers, in place: in the compiler's own vector extension, so that
- * any ISA has it. `vec` is the type of r[i]. */
+/* Vectors of 16 bytes transposed in registers, in place: in the compiler's own vector extension, so
+ * that any ISA has it. `vec` is the type of r[i]. */
 #ifndef SC_TRANSPOSE_16
 #define SC_TRANSPOSE_16
 #define TRANSPOSE_4X4(vec, r)                                                                      \
