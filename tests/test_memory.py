@@ -138,7 +138,7 @@ print(before, resident())
 
 @linux
 def test_resident_memory_is_flat_over_random_shapes():
-    """Specs and plans are kept up to fixed numbers, result blocks up to 512 MiB (workspace.c)."""
+    """Specs and plans are kept up to fixed numbers, result blocks up to a bound (workspace.c)."""
     before, after = map(int, in_fresh_interpreter(RANDOM_SHAPES))
     assert after - before < 96  # MiB
 
