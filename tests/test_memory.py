@@ -143,6 +143,13 @@ def test_resident_memory_is_flat_over_random_shapes():
     assert after - before < 96  # MiB
 
 
+def test_workspace_does_not_grow_with_the_images():
+    """CHWN, images that fill no whole vectors, a result that goes past the caches."""
+    x, w = np.empty((16, 1, 1, 100_001), np.float32), np.empty((256, 16, 1, 1), np.float32)
+    plan = simdconv.explain(x, w, layout="CHWN", backend="simd", algorithm="direct", num_threads=1)
+    assert plan.workspace_bytes < simdconv.cpu_info()["l2_bytes"] + w.nbytes
+
+
 NO_MEMORY = """
 import resource
 import numpy as np, simdconv

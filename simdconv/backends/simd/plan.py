@@ -146,7 +146,7 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
     filter_bytes = spec.k * filters * spec.dtype.itemsize
     passes = -(-2 * filter_bytes // _core.cpu_info()["l2_bytes"])  # block groups: images anew
     window = groups * pixels * spec.k * inner  # elements of im2col's matrix
-    strip = spec.h_out * spec.w_p * spec.h_f * spec.c_in * inner * passes
+    strip: float = spec.h_out * spec.w_p * spec.h_f * spec.c_in * inner * passes
     border = _border(spec)
     panel = COPY["panel", spec.layout]
     if spec.layout == "NCHW":

@@ -35,7 +35,7 @@ static ptrdiff_t FN(filter_blocks)(const sc_problem *p) { return sc_ceil_div(p->
 static FN(filter_plan)
     FN(filter_rows_plan)(const sc_kernel *kernel, const sc_problem *p, int threads, int packed) {
     FN(filter_plan) f;
-    size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)), strip = 0;
+    size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)), strip = 0, waiting;
     ptrdiff_t units, others, widest;
     int waits;
     memset(&f, 0, sizeof f);
@@ -61,8 +61,10 @@ static FN(filter_plan)
         f.matrix_bytes =
             sc_lines((size_t)(p->images * p->groups * f.k * f.pixels * p->inner) * sizeof(T));
     }
-    /* where whole vectors of the result's rows are no whole lines of it */
-    waits = FN(streams)(p) && (p->layout == SC_NCHW || f.pixels * p->inner % VL > 0);
+    /* where whole vectors of the result's rows are no whole lines of it, and L2 can hold some */
+    waiting = (size_t)(f.per_group * TILE_ROWS * f.unit * p->inner) * sizeof(T);
+    waits = FN(streams)(p) && (p->layout == SC_NCHW ||
+                               (f.pixels * p->inner % VL > 0 && waiting <= sc_cache_bytes(2) / 4));
     units = sc_ceil_div(f.pixels, f.unit);
     others = f.loop.block_groups * f.loop.groups * f.loop.images * f.loop.rows;
     f.loop.segments =
@@ -70,8 +72,7 @@ static FN(filter_plan)
                      (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w * p->inner) * sizeof(T),
                      (size_t)(f.k * TILE_ROWS) * sizeof(T));
     if (waits) { /* a segment of the result waits in L2 */
-        size_t unit = (size_t)(f.per_group * TILE_ROWS * f.unit * p->inner) * sizeof(T);
-        ptrdiff_t fit = sc_max(1, (ptrdiff_t)(sc_cache_bytes(2) / 4 / unit));
+        ptrdiff_t fit = sc_max(1, (ptrdiff_t)(sc_cache_bytes(2) / 4 / waiting));
         f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(units, fit));
     }
     if (kernel->algorithm == SC_IM2WIN) {

@@ -21,12 +21,15 @@ typedef struct {
 } FN(pixel_plan);
 
 /* NHWC: are rows staged with their padding? A patch at a border copies each row h_f times, again
- * for each block group; in short rows most tiles would be such. */
+ * for each block group; in short rows most tiles would be such. Not where most of a staged row
+ * would be gaps between windows. */
 static int FN(is_padded_often)(const sc_problem *p, ptrdiff_t tiles, ptrdiff_t block_groups) {
     enum { SHORT = 8 };
+    const ptrdiff_t reach_h = (p->h_f - 1) * p->dilation_h + 1;
+    const ptrdiff_t reach_w = (p->w_f - 1) * p->dilation_w + 1;
     return p->layout == SC_NHWC && (p->h_p > p->h_in || p->w_p > p->w_in) &&
-           (tiles <= SHORT || block_groups > 1) && (p->h_f - 1) * p->dilation_h < 4 * p->h_f &&
-           (p->w_f - 1) * p->dilation_w < 4 * p->w_f;
+           (tiles <= SHORT || block_groups > 1) && reach_h <= 4 * p->h_f && reach_w <= 4 * p->w_f &&
+           p->stride_h <= reach_h && p->stride_w <= reach_w;
 }
 
 static FN(pixel_plan)

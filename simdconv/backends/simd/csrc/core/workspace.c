@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { LINE = 128, KEPT_BLOCKS = 4 };
@@ -31,11 +32,14 @@ __attribute__((constructor)) static void watch_fork(void) {
     pthread_atfork(hold, release, release);
 }
 
-/* Bytes that are kept at most: 512 MiB, or a sixteenth of the machine's memory */
+/* Bytes that are kept at most: 512 MiB, or a sixteenth of the machine's memory where the process
+ * may have as much address space as it likes */
 static size_t most_kept(void) {
     const size_t least = (size_t)512 << 20;
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     const size_t share = pages > 0 && page > 0 ? (size_t)pages / 16 * (size_t)page : 0;
+    struct rlimit space;
+    if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur != RLIM_INFINITY) return least;
     return share > least ? share : least;
 }
 

@@ -69,9 +69,10 @@ static void FN(phase_channels)(const sc_problem *p, const T *x, ptrdiff_t row, p
     enum { MOST = 4, SOON = 8, LINE = 64 / sizeof(T) };
     FN(phase_span) at[MOST];
     for (ptrdiff_t i = 0; i < phases; i++) at[i] = FN(phase_span_of)(p, first + i, columns - i);
+    const ptrdiff_t inside = row < 0 ? 0 : (at[0].inside - at[0].before) * p->stride_w;
     for (ptrdiff_t c = 0; c < p->c_in; c++, to += pitch) {
         const T *soon = x + (c + SOON) * p->x_c + row * p->x_h + at[0].column * p->x_w;
-        for (ptrdiff_t k = 0; k < columns && c + SOON < p->c_in && row >= 0; k += LINE)
+        for (ptrdiff_t k = 0; k < inside && c + SOON < p->c_in; k += LINE)
             __builtin_prefetch(soon + k * p->x_w);
         for (ptrdiff_t i = 0; i < phases; i++) {
             T *put = to + i * phase;
