@@ -39,6 +39,7 @@ NARROW = ("baseline", "avx2")
 # FMAs of a register that pass while one element is copied: measured, one thread, AVX-512
 COPY: dict[object, float] = {
     "filter": 0.5,  # as if for two images: the number of images may not matter
+    ("filter", "NCHW"): 1.0,  # whose tiles are transposed besides
     "matrix": 3.0,
     "strip": 1.0,
     "patch": 1.5,
@@ -172,12 +173,13 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
         full = IN_PLACE * _lane_share(pixels * inner, lanes)
         transposed = spec.layout == "NHWC"
     else:
-        copies += COPY["filter"] * groups * filters * spec.k
+        packing = COPY.get(("filter", spec.layout), COPY["filter"])
+        copies += packing * groups * filters * spec.k
         transposed = form.endswith("filters") and spec.layout == "NCHW"
         full = _fullness(spec, algorithm, form, isa, inner)
         if form == "staged filters":
             rows = spec.h_out * min(spec.h_f, spec.stride[0])
-            copies += COPY["stage"] * rows * spec.w_p * spec.c_in
+            copies += COPY["stage"] * rows * spec.w_p * spec.c_in * passes
     copies += COPY["transpose"] * groups * pixels * filters * inner if transposed else 0
     copies *= 2 if isa in NARROW else 1  # two of its FMAs pass while one of a wide register does
     return groups * pixels * spec.k * filters * inner / lanes / full + copies
