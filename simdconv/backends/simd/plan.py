@@ -32,10 +32,11 @@ _SPARSE = "stride or dilation so far beyond the window that its rows would be mo
 FORMS = ("filters", "staged filters", "pixels", "vertical filters", "vertical pixels", "rows")
 VERTICAL_COPIES = 9.0  # FMAs that pass in a vertical form beside those of an output: copies, stores
 IN_PLACE = 0.98  # rate of rows read where filters lie, to that of packed ones
-# with 16 registers a tile has 12 sums for the two vectors of a step: measured with AVX2
+# with 16 registers a tile has few sums for the two vectors of a step: measured with AVX2
+NARROW = ("baseline", "avx2")
+SUMS = 12  # of such a tile
 FAR = 0.75  # rate where vectors are read as they lie, and a tile's window outgrows half of L1
 RUN = 5.0  # FMAs that pass between two runs of a window
-NARROW = ("baseline", "avx2")
 # FMAs of a register that pass while one element is copied: measured, one thread, AVX-512
 COPY: dict[object, float] = {
     "filter": 0.5,  # as if for two images: the number of images may not matter
@@ -135,7 +136,7 @@ def _fullness(spec: Conv2dSpec, algorithm: str, form: str, isa: str, inner: int)
         tile_bytes = 2 * LANES[isa] * spec.k
         return full * (FAR if 2 * tile_bytes > _core.cpu_info()["l1_bytes"] else 1.0)
     if (form, algorithm, spec.layout) == ("filters", "direct", "NCHW"):  # runs of w_f steps
-        return full * 12 * spec.w_f / (12 * spec.w_f + RUN)
+        return full * SUMS * spec.w_f / (SUMS * spec.w_f + RUN)
     return full
 
 
@@ -152,7 +153,7 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
     panel = COPY["panel", spec.layout]
     if spec.layout == "NCHW":
         strip = strip / _lane_share(spec.c_in_g, lanes)  # staged a vector of channels at a time
-        panel *= 2 if spec.stride[1] > 1 else 1
+        panel *= 2 if spec.stride[1] > 1 else 1  # shuffled, or element by element
     copies = {
         "im2col": COPY["matrix"] * window,
         "im2win": COPY["strip"] * strip,

@@ -1,5 +1,6 @@
 /* Rows of im2col's matrix. `x` is the first channel of one image. */
-/* (some lines at most: a call of memcpy would take as long again) */
+
+/* Some lines at most, as often as not: a call of memcpy would take as long again. */
 SC_INLINE void FN(copy)(T *restrict to, const T *restrict from, ptrdiff_t n) {
     enum { LINE = 64 / sizeof(T) };
     ptrdiff_t i = 0;
