@@ -132,10 +132,54 @@ static void FN(stage_plane)(const FN(plane_plan) *f, const T *x, ptrdiff_t m, pt
     }
 }
 
+/* What is wanted next, asked for line by line while the sums of a chunk are made */
+typedef struct {
+    const T *x;
+    ptrdiff_t x_c, channels, length; /* of each channel, elements from x on */
+    ptrdiff_t each;                  /* lines at a time */
+    ptrdiff_t c, at;
+} FN(soon);
+
+/* of the chunk behind rows [.., next) of a plane, which the same thread takes as often as not: the
+ * next rows, or the next plane's first ones; small planes would pass by before they come */
+static FN(soon)
+    FN(soon_of)(const FN(plane_plan) *f, ptrdiff_t plane, ptrdiff_t next, ptrdiff_t calls) {
+    enum { LINE = 64 / sizeof(T), SMALL = 2048 / sizeof(T) };
+    const sc_problem *p = f->p;
+    const ptrdiff_t reach = (p->h_f - 1) * p->dilation_h + 1;
+    ptrdiff_t row = 0, last = (f->chunk - 1) * p->stride_h + reach - p->top;
+    FN(soon) s;
+    memset(&s, 0, sizeof s);
+    if (next < p->h_out) { /* not what this chunk has read */
+        row = sc_max(0, (next - 1) * p->stride_h + reach - p->top);
+        last += next * p->stride_h;
+    } else if (++plane >= f->planes || p->h_in * p->x_h < SMALL) return s;
+    last = sc_min(last, p->h_in);
+    if (f->segments > 1 || p->x_h != p->w_in * p->x_w || row >= last) return s;
+    s.x = (const T *)f->o->x + plane / p->groups * p->x_image +
+          plane % p->groups * p->c_in * p->x_c + row * p->x_h;
+    s.x_c = p->x_c;
+    s.channels = p->c_in;
+    s.length = (last - row) * p->x_h;
+    s.each = sc_ceil_div(sc_ceil_div(s.length, LINE) * s.channels, calls);
+    return s;
+}
+
+static void FN(ask_soon)(FN(soon) *s) {
+    enum { LINE = 64 / sizeof(T) };
+    for (ptrdiff_t n = s->each; n > 0 && s->c < s->channels; n--) {
+        __builtin_prefetch(s->x + s->c * s->x_c + s->at, 0, 2);
+        s->at += LINE;
+        if (s->at < s->length) continue;
+        s->at = 0;
+        s->c++;
+    }
+}
+
 /* Output rows [m, last) of a plane: `from` is where the windows of row m start. `y`, filters and
  * bias are those of the plane's first filter. */
 static void FN(plane_rows)(const FN(plane_plan) *f, FN(tile) *t, const T *from, ptrdiff_t rows,
-                           ptrdiff_t columns, ptrdiff_t filter, T *y) {
+                           ptrdiff_t columns, ptrdiff_t filter, T *y, FN(soon) *soon) {
     const sc_problem *p = f->p;
     const ptrdiff_t tiles = sc_ceil_div(rows, VERTICAL_ROWS), k = p->c_in * p->h_f * p->w_f;
     const T *w = (const T *)f->o->w + filter * k;
@@ -145,6 +189,7 @@ static void FN(plane_rows)(const FN(plane_plan) *f, FN(tile) *t, const T *from, 
         for (ptrdiff_t q = 0; q < columns; q += VL) {
             const ptrdiff_t at = columns < VL ? 0 : sc_min(q, columns - VL);
             t->b = from + row * t->b_vector + at;
+            FN(ask_soon)(soon);
             for (ptrdiff_t i = 0; i < p->c_out; i++) {
                 t->a = w + i * k;
                 t->c = y + i * f->y.c + row * f->y.h + at;
@@ -186,8 +231,10 @@ static void FN(vertical_pixels_task)(void *context, ptrdiff_t task, int thread) 
         for (ptrdiff_t m = first; m < last; m += f->chunk) {
             const ptrdiff_t next = sc_min(last, m + f->chunk);
             if (f->staged) FN(stage_plane)(f, x, m, next, j0, j1 - j0, stage);
+            FN(soon) soon = FN(soon_of)(
+                f, plane, next, sc_ceil_div(next - m, VERTICAL_ROWS) * sc_ceil_div(columns, VL));
             FN(plane_rows)(f, &t, f->staged ? stage : x + m * t.b_vector + j0 * p->x_w, next - m,
-                           columns, group * p->c_out, y + m * f->y.h);
+                           columns, group * p->c_out, y + m * f->y.h, &soon);
         }
     }
     if (t.stream) v_stream_end();

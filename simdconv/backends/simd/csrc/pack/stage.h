@@ -11,6 +11,10 @@ static void FN(stage_inside)(const sc_problem *p, const T *x, ptrdiff_t columns,
         FN(transpose)(x, p->x_c, p->c_in, columns, to, distance);
         return;
     }
+    if (p->x_c == 1 && p->x_w == p->c_in && distance == p->c_in) {
+        FN(copy)(to, x, columns * p->c_in);
+        return;
+    }
     if (p->x_c == 1) {
         for (ptrdiff_t k = 0; k < columns; k++)
             FN(copy)(to + k * distance, x + k * p->x_w, p->c_in);

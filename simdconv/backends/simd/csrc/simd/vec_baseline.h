@@ -49,7 +49,7 @@ typedef ptrdiff_t mask_f64;
         return v;                                                                                  \
     }                                                                                              \
     VFN index_##t v_index_##t(const int *from) {                                                   \
-        index_##t index;                                                                           \
+        index_##t index = {{0}};                                                                   \
         for (int i = 0; i < (lanes); i++) index.lane[i] = from[i];                                 \
         return index;                                                                              \
     }                                                                                              \

@@ -24,9 +24,12 @@ typedef struct {
     const sc_run *runs;
     ptrdiff_t count, len; /* of runs; steps of each */
     ptrdiff_t a_row;      /* rows kernel: elements from one row to the next */
-    ptrdiff_t b_step;     /* lanes kernel: elements from one step to the next */
-    ptrdiff_t b_vector;   /* lanes kernel: elements from one vector to the next */
-    ptrdiff_t b_half;     /* lanes kernel, halves: elements from the lower half to the upper */
+    ptrdiff_t inputs;     /* permuted lanes: of a group */
+    ptrdiff_t a_input; /* permuted lanes: elements from the weights of one to those of the next */
+    const vec_index *indices; /* permuted lanes: of each input */
+    ptrdiff_t b_step;         /* lanes kernel: elements from one step to the next */
+    ptrdiff_t b_vector;       /* lanes kernel: elements from one vector to the next */
+    ptrdiff_t b_half;         /* lanes kernel, halves: elements from the lower half to the upper */
     ptrdiff_t ahead; /* elements from a run to what is wanted in L2 soon (the next row's run) */
     ptrdiff_t ahead_step; /* elements of that for each step of the run */
     tile_store store;

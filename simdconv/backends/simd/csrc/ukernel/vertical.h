@@ -1,11 +1,14 @@
 /* Micro-kernel "vertical": one vector an output, for groups of few filters.
  *
- *   acc[i] = sum over runs r, taps u of
- *                weight(a + runs[r].k + u*a_row) * vector(b + runs[r].x + u*b_step + i*b_vector)
+ *   acc[i] = sum over inputs c, runs r, taps u of
+ *                weight(a + c*a_input + runs[r].k + u*a_row) *
+ *                vector(c, b + runs[r].x + u*b_step + i*b_vector)
  *
  * Outputs i follow one another along the axis that the taps slide along: rows of NCHW, CHWN and
  * CHWN8, where a weight is one element for all lanes (BY_FILTER); columns of NHWC, where each lane
- * is a channel with a weight of its own (BY_LANE). Where outputs are one or two taps apart, three
+ * is a channel with a weight of its own (BY_LANE). There is one input for all that, or, where the
+ * inputs of a vector's groups lie within a vector, as many as a group has, for each of which what is
+ * loaded is permuted (BY_PERMUTED_LANE). Where outputs are one or two taps apart, three
  * or five taps share their vectors: each is loaded once for all the outputs that want it. The sum
  * of an output runs over the same products in the same order however many outputs a tile has.
  * Per step of three taps and eight rows: 10 loads, 3 weights, 24 FMAs. */
@@ -13,25 +16,25 @@
 #define VERTICAL_TAPS (VREGS > 16 ? 5 : 3) /* with more, weights and sums would spill */
 #ifndef SC_VERTICAL_WEIGHTS
 #define SC_VERTICAL_WEIGHTS
-enum { BY_FILTER, BY_LANE, N_VERTICAL_WEIGHTS };
+enum { BY_FILTER, BY_LANE, BY_PERMUTED_LANE, N_VERTICAL_WEIGHTS };
 #define FOR_VERTICAL_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #endif
 
 /* `taps` taps, outputs `stride` taps apart (0: anything apart; one tap) */
 SC_INLINE void FN(vertical_taps)(const FN(tile) *t, const int rows, const int taps,
-                                 const int stride, const int weights, const T *a, const T *b,
-                                 vec (*acc)[TILE_VECTORS]) {
+                                 const int stride, const int weights, vec_index index, const T *a,
+                                 const T *b, vec (*acc)[TILE_VECTORS]) {
     const ptrdiff_t step = stride ? t->b_step : t->b_vector;
     const int apart = stride ? stride : 1, vectors = (rows - 1) * apart + taps;
     vec w[5];
 #pragma GCC unroll 5
     for (int u = 0; u < taps; u++) {
-        w[u] = weights == BY_LANE ? v_load(a) : v_bcast(a);
+        w[u] = weights == BY_FILTER ? v_bcast(a) : v_load(a);
         a += t->a_row;
     }
 #pragma GCC unroll 20
     for (int i = 0; i < vectors; i++) {
-        const vec x = v_load(b);
+        const vec x = weights == BY_PERMUTED_LANE ? v_permute(v_load(b), index) : v_load(b);
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++) {
             const int u = i - r * apart;
@@ -41,34 +44,40 @@ SC_INLINE void FN(vertical_taps)(const FN(tile) *t, const int rows, const int ta
     }
 }
 
-/* The whole sum. Each distance between outputs has a loop of its own: in one loop the compiler
+/* The sum over one input. Each distance between outputs has a loop of its own: in one loop the compiler
  * would join what they have in common, and spill. */
 SC_INLINE void FN(vertical_sum)(const FN(tile) *t, const int rows, const int weights,
-                                const int apart, vec (*acc)[TILE_VECTORS]) {
+                                const int apart, vec_index index, const T *weight,
+                                vec (*acc)[TILE_VECTORS]) {
     const ptrdiff_t a_row = t->a_row, b_step = t->b_step;
     for (const sc_run *run = t->runs, *end = run + t->count; run < end; run++) {
-        const T *a = t->a + run->k, *b = t->b + run->x;
+        const T *a = weight + run->k, *b = t->b + run->x;
         for (ptrdiff_t left = t->len, taken; left > 0;
              left -= taken, a += taken * a_row, b += taken * b_step) {
             taken = !apart || left < 3 ? 1 : VERTICAL_TAPS < 5 || left < 5 || left == 6 ? 3 : 5;
-            if (taken == 1) FN(vertical_taps)(t, rows, 1, 0, weights, a, b, acc);
-            else if (taken == 3) FN(vertical_taps)(t, rows, 3, apart, weights, a, b, acc);
-            else FN(vertical_taps)(t, rows, 5, apart, weights, a, b, acc);
+            if (taken == 1) FN(vertical_taps)(t, rows, 1, 0, weights, index, a, b, acc);
+            else if (taken == 3) FN(vertical_taps)(t, rows, 3, apart, weights, index, a, b, acc);
+            else FN(vertical_taps)(t, rows, 5, apart, weights, index, a, b, acc);
         }
     }
 }
 
 SC_INLINE void FN(vertical_kernel)(const FN(tile) *t, const int rows, const int weights) {
     vec acc[VERTICAL_ROWS][TILE_VECTORS];
+    vec_index index = v_index((const int[VL]){0});
     mask valid;
-#pragma GCC unroll 8
-    for (int i = 0; i < rows; i++) acc[i][0] = v_zero();
-    if (t->b_vector == t->b_step) FN(vertical_sum)(t, rows, weights, 1, acc);
-    else if (t->b_vector == 2 * t->b_step) FN(vertical_sum)(t, rows, weights, 2, acc);
-    else FN(vertical_sum)(t, rows, weights, 0, acc);
+    FN(tile_start)(t, rows, 1, acc);
+    for (ptrdiff_t c = 0; c < (weights == BY_PERMUTED_LANE ? t->inputs : 1); c++) {
+        const T *weight = t->a + c * t->a_input;
+        if (weights == BY_PERMUTED_LANE) index = t->indices[c];
+        if (t->b_vector == t->b_step) FN(vertical_sum)(t, rows, weights, 1, index, weight, acc);
+        else if (t->b_vector == 2 * t->b_step)
+            FN(vertical_sum)(t, rows, weights, 2, index, weight, acc);
+        else FN(vertical_sum)(t, rows, weights, 0, index, weight, acc);
+    }
     valid = v_mask(t->columns[0]);
     if (t->bias) {
-        const vec bias = weights == BY_LANE ? v_load_mask(t->bias, valid) : v_bcast(t->bias);
+        const vec bias = weights == BY_FILTER ? v_bcast(t->bias) : v_load_mask(t->bias, valid);
 #pragma GCC unroll 8
         for (int i = 0; i < rows; i++) acc[i][0] = v_add(acc[i][0], bias);
     }
@@ -83,10 +92,14 @@ SC_INLINE void FN(vertical_kernel)(const FN(tile) *t, const int rows, const int 
     static void FN(by_filter_##rows)(const FN(tile) *t) {                                          \
         FN(vertical_kernel)(t, rows, BY_FILTER);                                                   \
     }                                                                                              \
-    static void FN(by_lane_##rows)(const FN(tile) *t) { FN(vertical_kernel)(t, rows, BY_LANE); }
+    static void FN(by_lane_##rows)(const FN(tile) *t) { FN(vertical_kernel)(t, rows, BY_LANE); }   \
+    static void FN(by_permuted_lane_##rows)(const FN(tile) *t) {                                   \
+        FN(vertical_kernel)(t, rows, BY_PERMUTED_LANE);                                            \
+    }
 FOR_VERTICAL_ROWS(VERTICAL_KERNEL)
 #undef VERTICAL_KERNEL
-#define VERTICAL_ENTRY(rows) {FN(by_filter_##rows), FN(by_lane_##rows)},
+#define VERTICAL_ENTRY(rows)                                                                       \
+    {FN(by_filter_##rows), FN(by_lane_##rows), FN(by_permuted_lane_##rows)},
 static void (*const FN(vertical_kernels)[VERTICAL_ROWS][N_VERTICAL_WEIGHTS])(const FN(tile) *) = {
     FOR_VERTICAL_ROWS(VERTICAL_ENTRY)};
 #undef VERTICAL_ENTRY
