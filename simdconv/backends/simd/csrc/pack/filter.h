@@ -70,25 +70,28 @@ static inline ptrdiff_t filter_step(filter_walk *w) {
 
 /* `filters` filters, w_o apart, of `count` elements, in the order in which they lie. In chunks of
  * some lines of VL filters: filters lie a multiple of half a page apart as often as not, and more
- * of them would push each other's lines out of L1. What is asked for is read once, so it goes past
- * L2, which is for what is packed. */
+ * of them would push each other's lines out of L1. The next chunk is asked for, and the lines that
+ * the next block writes: these are as far apart, in the order of K, as a tap's channels are long. */
 static void FN(pack_walk)(const sc_problem *p, filter_walk walk, const T *w, ptrdiff_t count,
                           ptrdiff_t width, ptrdiff_t filters, T *packed) {
     enum { LINE = 64 / sizeof(T), CHUNK = 4 * LINE };
+    ptrdiff_t at[CHUNK + VL], known = 0;
     for (ptrdiff_t first = 0; first < count; first += CHUNK) {
         const ptrdiff_t elements = sc_min(CHUNK, count - first), whole = elements / VL * VL;
-        ptrdiff_t at[CHUNK];
-        for (ptrdiff_t k = 0; k < elements; k++) at[k] = filter_step(&walk) * width;
+        for (; known < sc_min(CHUNK + VL, count - first); known++)
+            at[known] = filter_step(&walk) * width;
         for (ptrdiff_t j = 0; j < filters; j += VL) {
             const T *from = w + j * p->w_o + first;
             T *to = packed + j;
             ptrdiff_t lanes = sc_min(VL, filters - j), k = 0;
             for (; k < whole && lanes == VL; k += VL) {
                 vec r[VL];
+                for (ptrdiff_t n = k + VL; n < sc_min(k + 2 * VL, known); n++)
+                    __builtin_prefetch(to + at[n], 1);
 #pragma GCC unroll 16
                 for (int n = 0; n < VL; n++) r[n] = v_load(from + n * p->w_o + k);
                 for (int n = 0; n < VL && k % LINE == 0; n++)
-                    __builtin_prefetch(from + n * p->w_o + k + CHUNK, 0, 0);
+                    __builtin_prefetch(from + n * p->w_o + k + CHUNK, 0, 2);
                 v_transpose(r);
 #pragma GCC unroll 16
                 for (int n = 0; n < VL; n++) v_store(to + at[k + n], r[n]);
@@ -96,6 +99,8 @@ static void FN(pack_walk)(const sc_problem *p, filter_walk walk, const T *w, ptr
             for (; k < elements; k++)
                 for (ptrdiff_t n = 0; n < lanes; n++) to[at[k] + n] = from[n * p->w_o + k];
         }
+        for (ptrdiff_t k = CHUNK; k < known; k++) at[k - CHUNK] = at[k];
+        known = sc_max(0, known - CHUNK);
     }
 }
 
@@ -104,7 +109,10 @@ static void FN(pack_filters)(const sc_problem *p, filter_order order, const T *w
     ptrdiff_t count = p->c_in * p->h_f * p->w_f;
     if (filters < width) memset(packed, 0, sizeof(T) * (size_t)(count * width));
     if (order.phases <= 1 && (filter_is_oihw(p) || filter_is_ohwi(p))) {
-        FN(pack_walk)(p, filter_walk_of(p, order), w, count, width, filters, packed);
+        const ptrdiff_t together = sizeof(vec) < 64 ? filters : VL; /* that fill a line at least */
+        for (ptrdiff_t j = 0; j < filters; j += together)
+            FN(pack_walk)(p, filter_walk_of(p, order), w + j * p->w_o, count, width,
+                          sc_min(together, filters - j), packed + j);
         return;
     }
     for (ptrdiff_t c = 0; c < p->c_in; c++)
