@@ -32,6 +32,8 @@ _SPARSE = "stride or dilation so far beyond the window that its rows would be mo
 FORMS = ("filters", "staged filters", "pixels", "vertical filters", "vertical pixels", "rows")
 VERTICAL_COPIES = 9.0  # FMAs that pass in a vertical form beside those of an output: copies, stores
 IN_PLACE = 0.98  # rate of rows read where filters lie, to that of packed ones
+DOTS = 4  # pixels past the last whole vector that implicit takes one by one (csrc/algo/panel.h)
+DOT = 0.12  # time of one of these, to that of a vector
 # with 16 registers a tile has few sums for the two vectors of a step: measured with AVX2
 NARROW = ("baseline", "avx2")
 SUMS = 12  # of such a tile
@@ -112,6 +114,13 @@ def _lane_share(size: int, lanes: int) -> float:
     return size / (-(-size // lanes) * lanes)
 
 
+def _panel_share(pixels: int, inner: int, lanes: int) -> float:
+    """How full the vectors of implicit's panels are, of one image."""
+    whole, left = divmod(pixels * inner, lanes)
+    few = inner == 1 and left <= min(DOTS, lanes // 2)
+    return pixels * inner / lanes / (whole + (DOT * left if few else left > 0))
+
+
 def _border(spec: Conv2dSpec) -> int:
     """Columns of a row of the result whose windows touch the padding at a side."""
     (left, right), stride = spec.padding[1], spec.stride[1]
@@ -171,7 +180,7 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
         work = pixels * (spec.k + VERTICAL_COPIES) * spec.c_out * inner / lanes
         return work / _lane_share(along, lanes)
     if algorithm == "implicit":
-        full = IN_PLACE * _lane_share(pixels * inner, lanes)
+        full = IN_PLACE * _panel_share(pixels, inner, lanes)
         transposed = spec.layout == "NHWC"
     else:
         packing = COPY.get(("filter", spec.layout), COPY["filter"])

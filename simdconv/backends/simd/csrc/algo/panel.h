@@ -5,10 +5,13 @@
  *     pack the panel: K x TILE_COLUMNS                             (B: L2, streams through L1)
  *     for block of at most TILE_ROWS filters, balanced             (A: streams from L2 or L3,
  *       micro-kernel over the whole K                                      4 bytes a row and step)
+ *       behind the last tile: the pixels past the last whole vector, where they are few
  *
  * im2col that is never stored whole, and no copy of the filter at all: deep layers on small maps,
  * where packing the filter would cost as much as the convolution. Where few tiles exist, blocks of
- * filters are tasks too; a thread keeps its panel while the tile stays the same. */
+ * filters are tasks too; a thread keeps its panel while the tile stays the same. A vector of one pixel
+ * (7x7 is three vectors and one) would cost as much as a full one: up to DOTS pixels are taken one by
+ * one, with vectors along K (ukernel/rows.h, dots), in the order in which filters lie. */
 typedef struct {
     const sc_kernel *kernel;
     const sc_problem *p;
@@ -17,23 +20,33 @@ typedef struct {
     sc_loop loop; /* segment: tile; row: range of filter blocks */
     ptrdiff_t k, blocks;
     ptrdiff_t columns, vectors, tiles; /* of an image, or of all of them */
-    size_t table_bytes, panel_bytes, spans_bytes, thread_bytes;
+    ptrdiff_t dots;                    /* pixels behind these, of an image */
+    size_t table_bytes, panel_bytes, lines_bytes, spans_bytes, thread_bytes;
 } FN(panel_plan);
+
+/* pixels of an image past its last whole vector that are taken one by one. Where vectors are images,
+ * an image's place among the others would decide: none. */
+static ptrdiff_t FN(panel_dots)(const sc_problem *p) {
+    enum { DOTS = 4 };
+    const ptrdiff_t left = p->h_out * p->w_out % VL;
+    return p->inner > 1 || left > DOTS || 2 * left > VL ? 0 : left;
+}
 
 static FN(panel_plan) FN(panel_plan_of)(const sc_kernel *kernel, const sc_problem *p, int threads) {
     enum { SMALL_MAP = 8 * TILE_COLUMNS };
     FN(panel_plan) f;
-    ptrdiff_t columns = p->h_out * p->w_out * p->inner;
-    int flat = p->images > 1 && columns < SMALL_MAP;
+    ptrdiff_t columns = p->h_out * p->w_out * p->inner, dots = FN(panel_dots)(p);
+    int flat = p->images > 1 && columns < SMALL_MAP && dots == 0;
     memset(&f, 0, sizeof f);
+    f.dots = dots;
     f.kernel = kernel;
     f.p = p;
     f.y = sc_result_strides(p);
     f.k = p->c_in * p->h_f * p->w_f;
     f.blocks = sc_ceil_div(p->c_out, TILE_ROWS);
-    f.columns = flat ? p->images * columns : columns;
+    f.columns = flat ? p->images * columns : columns - dots;
     f.vectors = sc_ceil_div(f.columns, VL);
-    f.tiles = sc_ceil_div(f.vectors, TILE_VECTORS);
+    f.tiles = sc_max(1, sc_ceil_div(f.vectors, TILE_VECTORS));
     f.loop.block_groups = 1;
     f.loop.groups = p->groups;
     f.loop.images = flat ? 1 : p->images;
@@ -42,7 +55,8 @@ static FN(panel_plan) FN(panel_plan_of)(const sc_kernel *kernel, const sc_proble
     f.table_bytes = sc_lines(sizeof(sc_run));
     f.panel_bytes = sc_lines((size_t)(f.k * TILE_COLUMNS) * sizeof(T));
     f.spans_bytes = sc_lines((size_t)(TILE_COLUMNS * p->w_f) * sizeof(FN(piece_span)));
-    f.thread_bytes = f.panel_bytes + f.spans_bytes + sc_lines(sizeof(ptrdiff_t));
+    f.lines_bytes = sc_lines((size_t)(f.dots * f.k) * sizeof(T));
+    f.thread_bytes = f.panel_bytes + f.lines_bytes + f.spans_bytes + sc_lines(sizeof(ptrdiff_t));
     return f;
 }
 
@@ -74,29 +88,84 @@ static size_t FN(panel_workspace)(const sc_kernel *kernel, const sc_problem *p, 
     return f.table_bytes + (size_t)threads * f.thread_bytes;
 }
 
+/* Where columns of a tile are in the result, from filter 0 of the group of images on */
+static void FN(panel_place)(const FN(panel_plan) *f, const sc_task *at, const sc_piece *piece,
+                            int pieces, ptrdiff_t first, ptrdiff_t *offsets, FN(tile) *t) {
+    t->c = (T *)f->o->y + at->image * f->y.image;
+    t->c_row = f->y.c;
+    t->c_vector = VL;
+    if (f->p->layout == SC_NHWC) {
+        t->store = STORE_COLUMNS;
+        t->c_column = f->y.w;
+        t->c += first * f->y.w;
+    } else if (piece[pieces - 1].image == piece[0].image) {
+        t->store = STORE_ROWS;
+        t->c += (piece[0].image - at->image) * f->y.image + piece[0].m * f->y.h +
+                piece[0].j * f->y.w + piece[0].lane;
+    } else {
+        t->store = STORE_SCATTER;
+        t->c_offsets = offsets;
+        for (int i = 0; i < pieces; i++)
+            for (ptrdiff_t j = 0; j < piece[i].columns; j++)
+                offsets[piece[i].start + j] = piece[i].image * f->y.image + piece[i].m * f->y.h +
+                                              piece[i].j * f->y.w + piece[i].lane + j;
+    }
+}
+
+/* The windows of the pixels behind the last tile, a line each, by way of the panel */
+static void FN(pack_lines)(const FN(panel_plan) *f, const T *x, ptrdiff_t image,
+                           FN(piece_span) *spans, T *panel, T *lines) {
+    sc_piece piece[TILE_COLUMNS];
+    int pieces = cut_pieces(f->p, image, f->columns, f->dots, piece);
+    FN(pack_panel)(f->p, x, piece, pieces, VL, spans, panel);
+    for (ptrdiff_t j = 0; j < f->dots; j++, lines += f->k)
+        for (ptrdiff_t k = 0; k < f->k; k++) lines[k] = panel[k * VL + j];
+}
+
+/* These pixels, for a block of filters */
+static void FN(panel_dot_block)(const FN(panel_plan) *f, const FN(tile) *tile, const T *lines, T *y,
+                                ptrdiff_t rows) {
+    FN(tile) t = *tile;
+    t.b_vector = f->k;
+    t.c_row = f->y.c;
+    t.c_column = f->y.w;
+    for (ptrdiff_t j = 0; j < f->dots; j += TILE_VECTORS) {
+        t.b = lines + j * f->k;
+        t.c = y + (f->columns + j) * f->y.w;
+        FN(dots_kernels)[rows - 1][sc_min(TILE_VECTORS, f->dots - j) - 1](&t);
+    }
+}
+
 static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
     const FN(panel_plan) *f = context;
     const sc_problem *p = f->p;
     sc_task at = loop_task(&f->loop, task);
+    const T *x = (const T *)f->o->x + at.group * p->c_in * p->x_c;
     T *panel = (T *)((char *)f->o->workspace + f->table_bytes + (size_t)thread * f->thread_bytes);
-    ptrdiff_t *held = (ptrdiff_t *)((char *)panel + f->panel_bytes +
-                                    f->spans_bytes); /* which tile the panel is, + 1 */
-    ptrdiff_t vector = sc_part(f->vectors, f->tiles, at.segment);
-    int vectors = (int)(sc_part(f->vectors, f->tiles, at.segment + 1) - vector), pieces;
+    T *lines = (T *)((char *)panel + f->panel_bytes);
+    FN(piece_span) *spans = (FN(piece_span) *)((char *)lines + f->lines_bytes);
+    ptrdiff_t *held = (ptrdiff_t *)((char *)spans + f->spans_bytes); /* which tile it is, + 1 */
+    ptrdiff_t vector = at.segment * TILE_VECTORS; /* filters come from afar for the first tile */
+    int vectors = (int)sc_min(TILE_VECTORS, f->vectors - vector), pieces = 0;
     ptrdiff_t first = vector * VL, columns = sc_min(vectors * VL, f->columns - first);
     ptrdiff_t offsets[TILE_COLUMNS], block = sc_part(f->blocks, f->loop.rows, at.row);
     ptrdiff_t last = sc_part(f->blocks, f->loop.rows, at.row + 1);
-    T *y = (T *)f->o->y + at.image * f->y.image;
+    const int dots = f->dots > 0 && at.segment == f->tiles - 1;
+    T *y, *image = (T *)f->o->y + at.image * f->y.image;
     sc_piece piece[TILE_COLUMNS];
     FN(tile) t;
     memset(&t, 0, sizeof t);
     FN(tile_epilogue)(p, &t);
-    pieces = cut_pieces(p, at.image, first, columns, piece);
+    if (vectors > 0) {
+        pieces = cut_pieces(p, at.image, first, columns, piece);
+        FN(panel_place)(f, &at, piece, pieces, first, offsets, &t);
+    }
     if (*held != 1 + task / f->loop.rows) {
-        FN(pack_panel)(p, (const T *)f->o->x + at.group * p->c_in * p->x_c, piece, pieces,
-                       vectors * VL, (FN(piece_span) *)((char *)panel + f->panel_bytes), panel);
+        if (dots) FN(pack_lines)(f, x, at.image, spans, panel, lines);
+        if (vectors > 0) FN(pack_panel)(p, x, piece, pieces, vectors * VL, spans, panel);
         *held = 1 + task / f->loop.rows;
     }
+    y = t.c;
     t.runs = f->o->workspace;
     t.count = 1;
     t.len = f->k;
@@ -105,30 +174,16 @@ static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
     t.bias_by_row = 1;
     t.columns[0] = sc_min(columns, VL);
     t.columns[1] = columns - t.columns[0];
-    t.c_row = f->y.c;
-    t.c_vector = VL;
-    if (p->layout == SC_NHWC) {
-        t.store = STORE_COLUMNS;
-        t.c_column = f->y.w;
-        y += first * f->y.w;
-    } else if (piece[pieces - 1].image == piece[0].image) {
-        t.store = STORE_ROWS;
-        y += (piece[0].image - at.image) * f->y.image + piece[0].m * f->y.h + piece[0].j * f->y.w +
-             piece[0].lane;
-    } else {
-        t.store = STORE_SCATTER;
-        t.c_offsets = offsets;
-        for (int i = 0; i < pieces; i++)
-            for (ptrdiff_t j = 0; j < piece[i].columns; j++)
-                offsets[piece[i].start + j] = piece[i].image * f->y.image + piece[i].m * f->y.h +
-                                              piece[i].j * f->y.w + piece[i].lane + j;
-    }
     for (; block < last; block++) {
         ptrdiff_t o = sc_part(p->c_out, f->blocks, block), channel = at.group * p->c_out + o;
+        ptrdiff_t rows = sc_part(p->c_out, f->blocks, block + 1) - o;
         t.a = (const T *)f->o->w + channel * f->k;
-        t.c = y + channel * f->y.c;
         t.bias = f->o->bias ? (const T *)f->o->bias + channel : NULL;
-        FN(rows_kernels)[sc_part(p->c_out, f->blocks, block + 1) - o - 1][vectors - 1](&t);
+        if (vectors > 0) {
+            t.c = y + channel * f->y.c;
+            FN(rows_kernels)[rows - 1][vectors - 1](&t);
+        }
+        if (dots) FN(panel_dot_block)(f, &t, lines, image + channel * f->y.c, rows);
     }
     if (t.stream) v_stream_end();
 }
@@ -140,6 +195,6 @@ static void FN(panel_run)(const sc_kernel *kernel, const sc_problem *p, const sc
     run->x = run->k = 0;
     for (int thread = 0; thread < o->team.threads; thread++)
         *(ptrdiff_t *)((char *)o->workspace + f.table_bytes + (size_t)thread * f.thread_bytes +
-                       f.panel_bytes + f.spans_bytes) = 0;
+                       f.panel_bytes + f.lines_bytes + f.spans_bytes) = 0;
     sc_parallel(loop_tasks(&f.loop), o->team, FN(panel_task), &f);
 }

@@ -55,6 +55,71 @@ SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vect
     }
     FN(tile_finish)(t, rows, vectors, acc);
 }
+
+SC_INLINE T FN(sum_of_lanes)(vec v) {
+    T lane[VL];
+    v_store(lane, v);
+    for (int n = VL / 2; n > 0; n /= 2)
+        for (int i = 0; i < n; i++) lane[i] += lane[n + i];
+    return lane[0];
+}
+
+/* Micro-kernel "dots": pixels too few for a vector, rows as above (one run), vectors along K.
+ *
+ *   acc[i][j] = sum over k of  a[i*a_row + k] * b[j*b_vector + k]
+ *
+ * whose lanes are summed up at the end. Per VL steps: rows + pixels loads, rows*pixels FMAs. */
+SC_INLINE void FN(dots_kernel)(const FN(tile) *t, const int rows, const int pixels) {
+    enum { P = ROWS_POINTERS };
+    const ptrdiff_t len = t->len, a_row = t->a_row;
+    const ptrdiff_t row = a_row * (ptrdiff_t)sizeof(T), row3 = 3 * row;
+    const T *b = t->b, *p[P];
+    const mask rest = v_mask(len % VL);
+    vec acc[TILE_ROWS][TILE_VECTORS];
+    (void)row3;
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < pixels; j++) acc[i][j] = v_zero();
+#pragma GCC unroll 16
+    for (int i = 0; i < P; i++) p[i] = t->a + i * (SC_X86 ? 5 : 1) * a_row;
+#define DOTS(load_a, load_b)                                                                       \
+    vec bv[TILE_VECTORS];                                                                          \
+    _Pragma("GCC unroll 2") for (int j = 0; j < pixels; j++) {                                     \
+        const T *at = b + j * t->b_vector;                                                         \
+        bv[j] = load_b;                                                                            \
+    }                                                                                              \
+    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {                                      \
+        const T *at = ROW(i);                                                                      \
+        const vec av = load_a;                                                                     \
+        _Pragma("GCC unroll 2") for (int j = 0; j < pixels; j++) acc[i][j] =                       \
+            v_fma(av, bv[j], acc[i][j]);                                                           \
+    }
+    for (ptrdiff_t k = len / VL; k > 0; k--, b += VL) {
+#if SC_X86
+        __asm__("" : "+r"(p[0]), "+r"(p[1]), "+r"(p[2]));
+#endif
+        DOTS(v_load(at), v_load(at))
+#pragma GCC unroll 16
+        for (int i = 0; i < P; i++) p[i] += VL;
+    }
+    if (len % VL) {
+        DOTS(v_load_mask(at, rest), v_load_mask(at, rest))
+    }
+#undef DOTS
+    for (int j = 0; j < pixels; j++) {
+        T sums[TILE_ROWS];
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) sums[i] = FN(sum_of_lanes)(acc[i][j]);
+        for (ptrdiff_t i = 0; i < rows; i += VL) {
+            const mask valid = v_mask(rows - i);
+            vec v = v_load_mask(sums + i, valid);
+            if (t->bias) v = v_add(v, v_load_mask(t->bias + i, valid));
+            v_store_mask(sums + i, FN(tile_activate)(t, v), valid);
+        }
+        for (int i = 0; i < rows; i++) t->c[i * t->c_row + j * t->c_column] = sums[i];
+    }
+}
 #undef ROW
 #undef ROWS_POINTERS
 
@@ -68,3 +133,14 @@ FOR_TILE_ROWS(ROWS_KERNEL)
 static void (*const FN(rows_kernels)[TILE_ROWS][TILE_VECTORS])(const FN(tile) *) = {
     FOR_TILE_ROWS(ROWS_ENTRY)};
 #undef ROWS_ENTRY
+
+#define DOTS_KERNEL(rows)                                                                          \
+    static void FN(dots_##rows##x1)(const FN(tile) *t) { FN(dots_kernel)(t, rows, 1); }            \
+    static void FN(dots_##rows##x2)(const FN(tile) *t) { FN(dots_kernel)(t, rows, 2); }
+FOR_TILE_ROWS(DOTS_KERNEL)
+#undef DOTS_KERNEL
+
+#define DOTS_ENTRY(rows) {FN(dots_##rows##x1), FN(dots_##rows##x2)},
+static void (*const FN(dots_kernels)[TILE_ROWS][TILE_VECTORS])(const FN(tile) *) = {
+    FOR_TILE_ROWS(DOTS_ENTRY)};
+#undef DOTS_ENTRY
