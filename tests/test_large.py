@@ -129,8 +129,9 @@ del small
 before = status("VmRSS")
 x = np.ones(shape, np.float32)
 y = simdconv.conv2d(x, w, stride=2, layout=layout)
+peak = status("VmHWM")
 assert (y == 64 * 49).all()
-print(status("VmHWM") - before, x.nbytes + y.nbytes)
+print(peak - before, x.nbytes + y.nbytes)
 """
 
 
