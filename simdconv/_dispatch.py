@@ -22,7 +22,7 @@ from simdconv._arguments import show
 from simdconv._errors import BackendNotImplementedError, ShapeError
 from simdconv._layout import chw_image
 from simdconv._lock import ModuleLock
-from simdconv._scope import Scope
+from simdconv._scope import Scope, changed
 from simdconv._spec import Conv2dSpec, TransformSpec
 from simdconv.backends._base import Backend, PackedFilter
 
@@ -77,6 +77,7 @@ def set_backend(name: str | Sequence[str] | None) -> None:
         if name is None:
             _environment = None
             _forgotten += 1
+        changed()
 
 
 def use_backend(name: str | Sequence[str]) -> Scope:
@@ -120,6 +121,11 @@ def _names_in_environment() -> Names:
 def _ordered(scoped: Names, process: Names, environment: Names) -> tuple[Names, frozenset[str]]:
     asked = (*scoped, *process, *environment)
     return tuple(dict.fromkeys((*asked, *backends.BUILT_IN))), frozenset(asked)
+
+
+def is_scoped() -> bool:
+    """Whether use_backend() is in force here."""
+    return bool(_scoped.get())
 
 
 def preference() -> tuple[Names, frozenset[str]]:

@@ -14,12 +14,14 @@ from simdconv._exchange import common_exporter, from_foreign, refuse
 from simdconv._families import hand_over
 from simdconv._layout import check_layout
 from simdconv._memory import empty
-from simdconv._spec import conv2d_spec
+from simdconv._prepared import prepare, state
+from simdconv._spec import PLAIN, conv2d_spec
 from simdconv.backends import check_name
 from simdconv.backends._base import PackedFilter
 
 __all__ = ["Conv2d"]
 
+_MOST_PREPARED = 64  # calls kept
 _MOST_PACKED = 16  # packed filters kept, one for each kind of plan the calls led to
 
 
@@ -119,6 +121,7 @@ class Conv2d:
         }  # fmt: skip
         self._backend = None if backend is None else check_name(backend)
         self._packed: dict[Any, PackedFilter] = {}
+        self._prepared: dict[Any, Any] = {}
         self.weight = _snapshot(w)  # last: nothing is copied for arguments that are wrong
         self.bias = None if bias is None else _snapshot(bias)
 
@@ -152,6 +155,12 @@ class Conv2d:
         return export(result) if out is None else out
 
     def _run(self, x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        key = None
+        if out is None and x.flags.num & PLAIN == PLAIN and (now := state()) is not None:
+            key = now, x.shape, x.dtype
+            run = self._prepared.get(key)
+            if run is not None and (result := run(x, self.weight, self.bias)) is not None:
+                return result
         spec = conv2d_spec(x, self.weight, self.bias, out=out, **self._keywords)
         if out is not None:
             check_out(out, spec.out_shape, spec.dtype, {"x": x})
@@ -160,6 +169,10 @@ class Conv2d:
             out = empty(spec.out_shape, spec.dtype)
         weight = self._filter_for(backend, spec) if out.size and spec.k else self.weight
         run_conv2d(spec, backend, x, weight, self.bias, out)
+        if key is not None and key not in self._prepared:
+            if len(self._prepared) >= _MOST_PREPARED:
+                self._prepared = {}
+            self._prepared[key] = prepare(spec, backend, weight)
         return out
 
     def _filter_for(self, backend: Any, spec: Any) -> np.ndarray | PackedFilter:
@@ -180,7 +193,7 @@ class Conv2d:
         return packed
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_packed": {}}
+        return {**self.__dict__, "_packed": {}, "_prepared": {}}
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self._keywords.items())

@@ -13,7 +13,7 @@ from typing import Any
 
 from simdconv._arguments import ALGORITHMS, check_choice, check_integer, show
 from simdconv._lock import ModuleLock
-from simdconv._scope import Scope
+from simdconv._scope import Scope, changed
 
 __all__ = ["Options", "current_options", "options", "set_options"]
 
@@ -61,6 +61,11 @@ def _checked(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+def is_scoped() -> bool:
+    """Whether options() is in force here."""
+    return bool(_scoped.get())
+
+
 def current_options() -> Options:
     """Return the options in force here."""
     scoped = _scoped.get()
@@ -79,6 +84,7 @@ def set_options(**values: Any) -> None:
     checked = _checked(values)
     with _lock.held():
         _process = dataclasses.replace(_process, **checked)
+        changed()
 
 
 def options(**values: Any) -> Scope:

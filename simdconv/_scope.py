@@ -13,7 +13,15 @@ from contextlib import ContextDecorator
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["Scope"]
+__all__ = ["Scope", "changed"]
+
+changes = 0  # of what holds in the whole process: what was prepared before is prepared again
+
+
+def changed() -> None:
+    """Say that a process-wide preference or option has another value now."""
+    global changes
+    changes += 1
 
 
 class Scope(ContextDecorator):

@@ -20,10 +20,10 @@ from simdconv._arguments import Pads, Pair
 from simdconv._layout import LANES, image_shape
 from simdconv._options import current_options
 
-__all__ = ["Conv2dSpec", "TransformSpec", "conv2d_spec", "transform_spec"]
+__all__ = ["PLAIN", "Conv2dSpec", "TransformSpec", "conv2d_spec", "transform_spec"]
 
 _CACHED_SPECS = 4096
-_PLAIN = 0x101  # NumPy's flags C_CONTIGUOUS and ALIGNED
+PLAIN = 0x101  # NumPy's flags C_CONTIGUOUS and ALIGNED
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -330,10 +330,10 @@ def conv2d_spec(
         x.shape, x.dtype, w.shape, w.dtype, bias_shape, bias_dtype, stride, padding, dilation,
         groups, padding_mode, layout, weight_layout, activation, algorithm, num_threads,
         chosen.max_workspace, chosen.flush_denormals,
-        None if x.flags.num & _PLAIN == _PLAIN else _memory_of(x),
-        None if w.flags.num & _PLAIN == _PLAIN else _memory_of(w),
-        bias is None or bias.flags.num & _PLAIN == _PLAIN,
-        out is None or out.flags.num & _PLAIN == _PLAIN,
+        None if x.flags.num & PLAIN == PLAIN else _memory_of(x),
+        None if w.flags.num & PLAIN == PLAIN else _memory_of(w),
+        bias is None or bias.flags.num & PLAIN == PLAIN,
+        out is None or out.flags.num & PLAIN == PLAIN,
     )  # fmt: skip
     for value in (stride, padding, dilation):
         if type(value) is not int and not _exact(value):
@@ -359,8 +359,8 @@ def transform_spec(
     key = (
         kind, x.shape, x.dtype, kernel_size, stride, padding, dilation, padding_mode, layout,
         num_threads, chosen.max_workspace,
-        None if x.flags.num & _PLAIN == _PLAIN else _memory_of(x),
-        out is None or out.flags.num & _PLAIN == _PLAIN,
+        None if x.flags.num & PLAIN == PLAIN else _memory_of(x),
+        out is None or out.flags.num & PLAIN == PLAIN,
     )  # fmt: skip
     if not all(_exact(value) for value in (kernel_size, stride, padding, dilation)):
         return _build_transform(*key)

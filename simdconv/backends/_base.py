@@ -10,7 +10,7 @@ writeable, in native byte order, overlaps no input, and may have any strides and
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -139,6 +139,17 @@ class Backend(Protocol):
 
     def transform(self, spec: TransformSpec, x: np.ndarray, out: np.ndarray) -> None:
         """Store im2col or im2win, as spec.kind says, into the whole of `out`."""
+
+    def prepare(
+        self, spec: Conv2dSpec, w: np.ndarray | PackedFilter
+    ) -> Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray | None] | None:
+        """Return a function of (x, w, bias) for repeated calls of a spec; None if there is none.
+
+        It is handed arrays with the flags, shapes and dtypes that the spec was made for, all in C
+        order and aligned, and returns a new result, or None where the spec has to be planned again.
+        A packed `w` serves all of these calls.
+        """
+        return None
 
     def pack_key(self, spec: Conv2dSpec) -> Hashable | None:
         """Tell what a packed filter depends on; None if filters are taken as they are."""

@@ -102,6 +102,24 @@ class SimdBackend:
         if not spec.out_plain:
             _base.batched_view(out, spec)[...] = result
 
+    def prepare(self, spec: Conv2dSpec, w: np.ndarray | PackedFilter) -> _core.Prepared | None:
+        """A function of (x, w, bias) for calls of plain arrays; a packed w serves all of them."""
+        made = self._planned(spec)
+        if made.public.details["operand_copies"] or not (spec.x_plain and spec.w_plain):
+            return None
+        if isinstance(w, SimdFilter):
+            keep, packed, finite, data = True, w.packed, w.finite, w.data
+        else:
+            assert isinstance(w, np.ndarray)
+            keep, packed, finite = False, False, False
+            data = weights_to(w, spec.weight_layout, "OIHW")
+        shape, dtype = spec.out_shape, spec.dtype
+        most = 0 if spec.num_threads else _core.max_threads()
+        return _core.Prepared(
+            made.kernel, made.problem, data, keep, packed, finite, shape, dtype.num,
+            spec.out_size * dtype.itemsize, made.public.num_threads, most, spec.flush_denormals,
+        )  # fmt: skip
+
     def pack_key(self, spec: Conv2dSpec) -> Hashable | None:
         """Filters depend on the kernel, on the order it chooses, and on their own shape."""
         made = self._planned(spec)

@@ -12,6 +12,29 @@ class Problem:
     ) -> None: ...
     def lay(self, strides: tuple[int, ...]) -> None: ...
 
+class Prepared:
+    def __init__(
+        self,
+        kernel: int,
+        problem: Problem,
+        w: np.ndarray[Any, Any],
+        keep: bool,
+        packed: bool,
+        finite: bool,
+        shape: tuple[int, ...],
+        type_number: int,
+        size: int,
+        threads: int,
+        most: int,
+        flush_denormals: bool,
+    ) -> None: ...
+    def __call__(
+        self,
+        x: np.ndarray[Any, Any],
+        w: np.ndarray[Any, Any],
+        bias: np.ndarray[Any, Any] | None,
+    ) -> np.ndarray[Any, Any] | None: ...
+
 def isas_built() -> list[str]: ...
 def isas_found() -> list[str]: ...
 def compiler() -> str: ...

@@ -90,6 +90,7 @@ DTYPES = ("f32", "f64")  # in the order of sc_dtype
 PADDINGS = ("constant", "edge", "reflect", "symmetric", "wrap")  # in the order of sc_padding
 ACTIVATIONS = ("none", "clip", "leaky")  # in the order of sc_activation
 # where image, channel, row and column stand in an array of each layout
+NO_WORKSPACE = "simdconv: no memory for the workspace of this convolution"
 AXES = ((0, 1, 2, 3), (0, 3, 1, 2), (3, 0, 1, 2), (0, 1, 2, 3))
 
 
@@ -168,17 +169,30 @@ cdef class Block:
         sc_block_give(self.data)
 
 
+cdef enum:
+    LARGE = 1 << 18  # bytes; below, NumPy's own allocation is as good and quicker
+
+
 def empty(tuple shape, int type_number, size_t size):
-    """A new array in C order of a NumPy type and `size` bytes, not cleared."""
-    cdef Block block = Block.__new__(Block)
+    """A new array in C order of a NumPy type and `size` bytes, not cleared, aligned to cache lines if
+    it is large.
+
+    Large ones come from the C library's allocator, which keeps the last few blocks that were given
+    back: a fresh block costs a page fault for every page that is written, which for a result larger
+    than the caches takes longer than computing it.
+    """
+    cdef Block block
     cdef cnp.npy_intp sizes[32]
     cdef int axes = len(shape), i
     cdef cnp.ndarray array
+    for i in range(axes):
+        sizes[i] = shape[i]
+    if size < LARGE:
+        return cnp.PyArray_SimpleNew(axes, sizes, type_number)
+    block = Block.__new__(Block)
     block.data = sc_block_take(size)
     if block.data == NULL:
         raise MemoryError(f"simdconv: no memory for a result of {size} bytes, shape {shape}")
-    for i in range(axes):
-        sizes[i] = shape[i]
     array = cnp.PyArray_SimpleNewFromData(axes, sizes, type_number, block.data)
     cnp.set_array_base(array, block)
     return array
@@ -314,7 +328,61 @@ def convolve(int kernel, Problem problem, cnp.ndarray x not None, cnp.ndarray w,
     with nogil:
         error = sc_conv(k, &p, image, weights, prepared, finite, offset, result, team)
     if error != SC_OK:
-        raise MemoryError("simdconv: no memory for the workspace of this convolution")
+        raise MemoryError(NO_WORKSPACE)
+
+
+cdef class Prepared:
+    """A convolution of arrays in C order, described once: a repeated call hands over pointers only."""
+
+    cdef sc_problem p
+    cdef const sc_kernel *kernel
+    cdef sc_team team
+    cdef tuple shape
+    cdef int type_number, most
+    cdef size_t size
+    cdef cnp.ndarray held
+    cdef bint packed, finite
+
+    def __init__(self, int kernel, Problem problem, cnp.ndarray w not None, bint keep, bint packed,
+                 bint finite, tuple shape, int type_number, size_t size, int threads, int most,
+                 bint flush_denormals):
+        """w: a filter as an (o, i, h, w) view, like those to come, or, with `keep`, the one of all
+        calls, which may be packed; finite: all of a packed one; shape, type_number, size: of the
+        result; most: what max_threads() has to be for `threads` to be right, 0: anything.
+        """
+        self.p = problem.p
+        if not packed:
+            describe_filter(&self.p, w)
+        self.kernel = sc_kernel_at(kernel)
+        self.held = w if keep else None
+        self.packed, self.finite = packed, finite
+        self.shape, self.type_number, self.size = shape, type_number, size
+        self.team.threads, self.team.flush_denormals = threads, flush_denormals
+        self.most = most
+
+    def __call__(self, cnp.ndarray x not None, cnp.ndarray w not None, cnp.ndarray bias):
+        """The result; None where the number of threads has changed since."""
+        cdef cnp.ndarray y
+        cdef sc_error error
+        cdef void *image = cnp.PyArray_DATA(x)
+        cdef void *weights = cnp.PyArray_DATA(w if self.held is None else self.held)
+        cdef void *packed = NULL
+        cdef void *offset = NULL
+        cdef void *result
+        if self.packed:
+            weights, packed = NULL, weights
+        if bias is not None:
+            offset = cnp.PyArray_DATA(bias)
+        if self.most and sc_max_threads() != self.most:
+            return None
+        y = empty(self.shape, self.type_number, self.size)
+        result = cnp.PyArray_DATA(y)
+        with nogil:
+            error = sc_conv(self.kernel, &self.p, image, weights, packed, self.finite, offset, result,
+                            self.team)
+        if error != SC_OK:
+            raise MemoryError(NO_WORKSPACE)
+        return y
 
 
 def transform(Problem problem, bint strips, cnp.ndarray x not None, cnp.ndarray out not None,
