@@ -13,7 +13,7 @@ import re
 import subprocess
 from collections import defaultdict
 
-KERNELS = r"(?:rows|full)_\d+x2_f32|by_(?:filter|lane)_8_f32"
+KERNELS = r"(?:rows|full|narrow|dots)_\d+x2_f32|by_(?:filter|lane|permuted_lane)_8_f32"
 FMA = r"vfmadd|\bfmla\b"
 # the baseline has no FMA: a product and a sum
 PRODUCT = r"\bmulps\b"

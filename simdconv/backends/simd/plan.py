@@ -34,6 +34,7 @@ VERTICAL_COPIES = 9.0  # FMAs that pass in a vertical form beside those of an ou
 IN_PLACE = 0.98  # rate of rows read where filters lie, to that of packed ones
 DOTS = 4  # pixels past the last whole vector that implicit takes one by one (csrc/algo/panel.h)
 DOT = 0.12  # time of one of these, to that of a vector
+HALF = ("avx512",)  # ISAs where a last vector may be half a register (csrc/ukernel/rows.h)
 # with 16 registers a tile has few sums for the two vectors of a step: measured with AVX2
 NARROW = ("baseline", "avx2")
 SUMS = 12  # of such a tile
@@ -114,11 +115,12 @@ def _lane_share(size: int, lanes: int) -> float:
     return size / (-(-size // lanes) * lanes)
 
 
-def _panel_share(pixels: int, inner: int, lanes: int) -> float:
+def _panel_share(pixels: int, inner: int, lanes: int, isa: str) -> float:
     """How full the vectors of implicit's panels are, of one image."""
     whole, left = divmod(pixels * inner, lanes)
-    few = inner == 1 and left <= min(DOTS, lanes // 2)
-    return pixels * inner / lanes / (whole + (DOT * left if few else left > 0))
+    if inner == 1 and left <= min(DOTS, lanes // 2):
+        return pixels / lanes / (whole + DOT * left)
+    return _lane_share(pixels * inner, lanes // 2 if isa in HALF else lanes)
 
 
 def _border(spec: Conv2dSpec) -> int:
@@ -132,7 +134,7 @@ def _fullness(spec: Conv2dSpec, algorithm: str, form: str, isa: str, inner: int)
     lanes = LANES[isa] // spec.dtype.itemsize
     border = _border(spec)
     if form.endswith("filters"):
-        full = _lane_share(spec.c_out_g, lanes)
+        full = _lane_share(spec.c_out_g, lanes // 2 if isa in HALF else lanes)
     elif form == "rows":
         full = _lane_share(spec.w_out, lanes)
     else:
@@ -180,7 +182,7 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
         work = pixels * (spec.k + VERTICAL_COPIES) * spec.c_out * inner / lanes
         return work / _lane_share(along, lanes)
     if algorithm == "implicit":
-        full = IN_PLACE * _panel_share(pixels, inner, lanes)
+        full = IN_PLACE * _panel_share(pixels, inner, lanes, isa)
         transposed = spec.layout == "NHWC"
     else:
         packing = COPY.get(("filter", spec.layout), COPY["filter"])

@@ -181,7 +181,7 @@ static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
         t.bias = f->o->bias ? (const T *)f->o->bias + channel : NULL;
         if (vectors > 0) {
             t.c = y + channel * f->y.c;
-            FN(rows_kernels)[rows - 1][vectors - 1](&t);
+            FN(run_rows)(&t, rows);
         }
         if (dots) FN(panel_dot_block)(f, &t, lines, image + channel * f->y.c, rows);
     }

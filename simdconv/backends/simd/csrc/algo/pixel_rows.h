@@ -58,7 +58,7 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
     if (first == end) return;
     t->columns[0] = sc_min(end - first, VL);
     t->columns[1] = end - first - t->columns[0];
-    FN(rows_kernels)[rows - 1][t->columns[1] > 0](t);
+    FN(run_rows)(t, rows);
 }
 
 /* All blocks of the task's block group over a range of tiles. Where a block does not fit in L2,

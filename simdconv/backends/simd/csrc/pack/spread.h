@@ -22,10 +22,10 @@ static FN(spreading) FN(spreading_of)(const sc_problem *p, ptrdiff_t first) {
     return s;
 }
 
-/* Whether the inputs of any vector's lanes lie within one vector */
+/* Whether the inputs of any vector's lanes lie within one vector, which is permuted if need be */
 static int FN(is_within_vector)(const sc_problem *p) {
     ptrdiff_t groups = VL % p->c_out ? (VL - 2) / p->c_out + 2 : VL / p->c_out; /* at most */
-    return groups * p->c_in <= VL;
+    return groups * p->c_in <= VL && (VPERMUTES || p->c_in * p->c_out == 1);
 }
 
 /* what a load of input i of each lane's group is permuted by */

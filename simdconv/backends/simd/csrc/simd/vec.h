@@ -7,9 +7,11 @@
  *   v_stream(p, v)         a store past the caches, p aligned; v_stream_end() after them
  *   v_mask(n), v_load_mask(p, m), v_store_mask(p, v, m)    lanes >= n are not touched in memory
  *   v_load_halves(p, q)    lower half from p, upper half from q (where VHALVES_t is 1)
- *   v_index(lanes), v_permute(v, index)    lane i of the result is lane lanes[i] of v
+ *   v_index(lanes), v_permute(v, index)    lane i of the result is lane lanes[i] of v; one
+ *                          instruction where VPERMUTES is 1
  *   v_transpose(r)         VL vectors of VL lanes, in place
  *   v_even(a, b)           the even lanes of a, then those of b
+ *   narrow_t, n_load, n_bcast, n_fma, n_first(v), n_widen(n)   half a vector, where VNARROW is 1
  *   v_fma(a, b, c) = a*b + c;  v_add;  v_clip(x, lo, hi), v_leaky(x, slope): NaN passes through
  * Written without suffix below, once SC_SUFFIX says which type this inclusion is for. */
 #undef T
@@ -18,6 +20,7 @@
 #undef vec_index
 #undef VL
 #undef VHALVES
+#undef narrow
 #if SC_IS_F64
 #define T double
 #define SC_SUFFIX f64
@@ -36,6 +39,7 @@
 #define vec_index FN(index)
 #define VL FN(VLANES)
 #define VHALVES FN(VHALVES)
+#define narrow FN(narrow)
 #ifndef v_load
 #define v_zero FN(v_zero)
 #define v_set1 FN(v_set1)
@@ -55,4 +59,9 @@
 #define v_add FN(v_add)
 #define v_clip FN(v_clip)
 #define v_leaky FN(v_leaky)
+#define n_first FN(n_first)
+#define n_load FN(n_load)
+#define n_bcast FN(n_bcast)
+#define n_fma FN(n_fma)
+#define n_widen FN(n_widen)
 #endif

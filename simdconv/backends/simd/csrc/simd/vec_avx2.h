@@ -7,6 +7,8 @@
 #define VLANES_f64 4
 #define VHALVES_f32 0
 #define VHALVES_f64 0
+#define VNARROW 0
+#define VPERMUTES 1
 #define VFN static inline __attribute__((always_inline))
 
 typedef __m256 vec_f32;

@@ -11,6 +11,8 @@
 #define VLANES_f64 2
 #define VHALVES_f32 0
 #define VHALVES_f64 0
+#define VNARROW 0
+#define VPERMUTES 0
 #define VFN static inline __attribute__((always_inline))
 
 typedef float vec_f32 __attribute__((vector_size(16)));

@@ -10,6 +10,8 @@
 #define VLANES_f64 2
 #define VHALVES_f32 0
 #define VHALVES_f64 0
+#define VNARROW 0
+#define VPERMUTES 1
 #define VFN static inline __attribute__((always_inline))
 
 typedef float32x4_t vec_f32;

@@ -56,6 +56,50 @@ SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vect
     FN(tile_finish)(t, rows, vectors, acc);
 }
 
+#if VNARROW
+/* The same, of which the last vector has no more valid lanes than half a register */
+SC_INLINE void FN(rows_narrow_kernel)(const FN(tile) *t, const int rows, const int vectors) {
+    enum { P = ROWS_POINTERS };
+    const sc_run *run = t->runs, *end = run + t->count;
+    const ptrdiff_t len = t->len, a_row = t->a_row, ahead_step = t->ahead_step;
+    const ptrdiff_t row = a_row * (ptrdiff_t)sizeof(T), row3 = 3 * row;
+    const int last = vectors - 1;
+    vec acc[TILE_ROWS][TILE_VECTORS];
+    narrow sums[TILE_ROWS];
+    (void)row3;
+    FN(tile_start)(t, rows, vectors, acc);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) sums[i] = n_first(acc[i][last]);
+    for (; run < end; run++) {
+        const T *b = t->b + run->k * (vectors * VL);
+        const T *p[P];
+#pragma GCC unroll 16
+        for (int i = 0; i < P; i++) p[i] = t->a + run->x + i * (SC_X86 ? 5 : 1) * a_row;
+        const T *ahead = t->a + run->x + t->ahead;
+        for (ptrdiff_t k = len; k > 0; k--) {
+#if SC_X86
+            __asm__("" : "+r"(p[0]), "+r"(p[1]), "+r"(p[2]));
+#endif
+            const vec whole = last ? v_load(b) : v_zero();
+            const narrow part = n_load(b + last * VL);
+            b += vectors * VL;
+            __builtin_prefetch(ahead, 0, 2);
+            ahead += ahead_step;
+#pragma GCC unroll 16
+            for (int i = 0; i < rows; i++) {
+                if (last) acc[i][0] = v_fma(v_bcast(ROW(i)), whole, acc[i][0]);
+                sums[i] = n_fma(n_bcast(ROW(i)), part, sums[i]);
+            }
+#pragma GCC unroll 16
+            for (int i = 0; i < P; i++) p[i]++;
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) acc[i][last] = n_widen(sums[i]);
+    FN(tile_finish)(t, rows, vectors, acc);
+}
+#endif
+
 SC_INLINE T FN(sum_of_lanes)(vec v) {
     T lane[VL];
     v_store(lane, v);
@@ -133,6 +177,29 @@ FOR_TILE_ROWS(ROWS_KERNEL)
 static void (*const FN(rows_kernels)[TILE_ROWS][TILE_VECTORS])(const FN(tile) *) = {
     FOR_TILE_ROWS(ROWS_ENTRY)};
 #undef ROWS_ENTRY
+#if VNARROW
+#define ROWS_KERNEL(rows)                                                                          \
+    static void FN(narrow_##rows##x1)(const FN(tile) *t) { FN(rows_narrow_kernel)(t, rows, 1); }   \
+    static void FN(narrow_##rows##x2)(const FN(tile) *t) { FN(rows_narrow_kernel)(t, rows, 2); }
+FOR_TILE_ROWS(ROWS_KERNEL)
+#undef ROWS_KERNEL
+#define ROWS_ENTRY(rows) {FN(narrow_##rows##x1), FN(narrow_##rows##x2)},
+static void (*const FN(narrow_kernels)[TILE_ROWS][TILE_VECTORS])(const FN(tile) *) = {
+    FOR_TILE_ROWS(ROWS_ENTRY)};
+#undef ROWS_ENTRY
+#endif
+
+/* a tile whose columns say how many vectors it has, and how full they are */
+static void FN(run_rows)(const FN(tile) *t, ptrdiff_t rows) {
+    const int last = t->columns[1] > 0;
+#if VNARROW
+    if (2 * t->columns[last] <= VL) {
+        FN(narrow_kernels)[rows - 1][last](t);
+        return;
+    }
+#endif
+    FN(rows_kernels)[rows - 1][last](t);
+}
 
 #define DOTS_KERNEL(rows)                                                                          \
     static void FN(dots_##rows##x1)(const FN(tile) *t) { FN(dots_kernel)(t, rows, 1); }            \
