@@ -46,7 +46,7 @@ COPY: dict[object, float] = {
     ("filter", "NCHW"): 1.0,  # whose tiles are transposed besides
     "matrix": 3.0,
     "strip": 1.0,
-    "patch": 1.5,
+    "patch": 2.0,
     "stage": 1.0,
     "transpose": 0.5,
     ("panel", "NHWC"): 0.9,
@@ -157,7 +157,7 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
     inner = {"CHWN": 2 * lanes, "CHWN8": 8}.get(spec.layout, 1)
     pixels, filters, groups = spec.h_out * spec.w_out, spec.c_out_g, spec.groups
     filter_bytes = spec.k * filters * spec.dtype.itemsize
-    passes = -(-2 * filter_bytes // _core.cpu_info()["l2_bytes"])  # block groups: images anew
+    passes = -(-8 * filter_bytes // (5 * _core.cpu_info()["l2_bytes"]))  # of the image
     window = groups * pixels * spec.k * inner  # elements of im2col's matrix
     strip: float = spec.h_out * spec.w_p * spec.h_f * spec.c_in * inner * passes
     border = _border(spec)

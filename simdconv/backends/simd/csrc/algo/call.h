@@ -28,9 +28,9 @@ static sc_task loop_task(const sc_loop *l, ptrdiff_t i) {
     return t;
 }
 
-/* Blocks of packed filters that share half of L2, and are enough groups to keep the threads busy */
+/* Blocks of packed filters that share five eighths of L2, and are enough groups to keep the threads busy */
 static ptrdiff_t blocks_in_l2(size_t block_bytes, ptrdiff_t blocks) {
-    ptrdiff_t fit = (ptrdiff_t)(sc_cache_bytes(2) / 2 / (block_bytes ? block_bytes : 1));
+    ptrdiff_t fit = (ptrdiff_t)(sc_cache_bytes(2) / 8 * 5 / (block_bytes ? block_bytes : 1));
     return sc_max(1, sc_min(fit, blocks));
 }
 
