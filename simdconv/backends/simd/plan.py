@@ -33,7 +33,8 @@ FORMS = ("filters", "staged filters", "pixels", "vertical filters", "vertical pi
 VERTICAL_COPIES = 9.0  # FMAs that pass in a vertical form beside those of an output: copies, stores
 IN_PLACE = 0.98  # rate of rows read where filters lie, to that of packed ones
 DOTS = 4  # pixels past the last whole vector that implicit takes one by one (csrc/algo/panel.h)
-DOT = 0.12  # time of one of these, to that of a vector
+DOT = 0.2  # time of one of these, to that of a vector: 0.12 for one image, 0.3 among others
+BEYOND = 0.75  # rate of implicit where filters, which pass by for each tile, outgrow half of L3
 HALF = ("avx512",)  # ISAs where a last vector may be half a register (csrc/ukernel/rows.h)
 # with 16 registers a tile has few sums for the two vectors of a step: measured with AVX2
 NARROW = ("baseline", "avx2")
@@ -118,7 +119,7 @@ def _lane_share(size: int, lanes: int) -> float:
 def _panel_share(pixels: int, inner: int, lanes: int, isa: str) -> float:
     """How full the vectors of implicit's panels are, of one image."""
     whole, left = divmod(pixels * inner, lanes)
-    if inner == 1 and left <= min(DOTS, lanes // 2):
+    if inner == 1 and left <= min(DOTS, lanes // 2, whole):
         return pixels / lanes / (whole + DOT * left)
     return _lane_share(pixels * inner, lanes // 2 if isa in HALF else lanes)
 
@@ -183,6 +184,7 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
         return work / _lane_share(along, lanes)
     if algorithm == "implicit":
         full = IN_PLACE * _panel_share(pixels, inner, lanes, isa)
+        full *= BEYOND if 2 * filter_bytes > min(_core.cpu_info()["l3_bytes"], 1 << 25) else 1
         transposed = spec.layout == "NHWC"
     else:
         packing = COPY.get(("filter", spec.layout), COPY["filter"])

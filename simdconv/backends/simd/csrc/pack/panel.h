@@ -13,18 +13,19 @@ typedef struct {
     ptrdiff_t lane;           /* first image of the first pixel (inner > 1) */
 } sc_piece;
 
-/* Cuts columns [first, first + columns) of the flattened (image, m, j, lane) into pieces */
-static int cut_pieces(const sc_problem *p, ptrdiff_t image, ptrdiff_t first, ptrdiff_t columns,
-                      sc_piece *pieces) {
+/* Cuts columns [first, first + columns) of the flattened (image, m, j, lane) into pieces; of each
+ * image only the first `each` columns count */
+static int cut_pieces(const sc_problem *p, ptrdiff_t image, ptrdiff_t each, ptrdiff_t first,
+                      ptrdiff_t columns, sc_piece *pieces) {
     ptrdiff_t row = p->w_out * p->inner, done = 0;
     int count = 0;
     while (done < columns) {
         sc_piece *piece = &pieces[count++];
-        ptrdiff_t q = first + done, in_row = q % row, line = q / row;
+        ptrdiff_t q = (first + done) % each, in_row = q % row;
         piece->start = done;
-        piece->columns = sc_min(columns - done, row - in_row);
-        piece->image = image + line / p->h_out;
-        piece->m = line % p->h_out;
+        piece->columns = sc_min(columns - done, sc_min(row - in_row, each - q));
+        piece->image = image + (first + done) / each;
+        piece->m = q / row;
         piece->j = in_row / p->inner;
         piece->lane = in_row % p->inner;
         done += piece->columns;

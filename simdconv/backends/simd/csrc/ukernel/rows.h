@@ -12,9 +12,11 @@
 
 #if SC_X86
 #define ROWS_POINTERS 3
+#define KEEP(v) __asm__("" : "+v"(v))
 #define ROW(i) ((const T *)((const char *)p[(i) / 5] + ((i) % 5 == 3 ? row3 : (i) % 5 * row)))
 #else
 #define ROWS_POINTERS 14
+#define KEEP(v) ((void)0)
 #define ROW(i) (p[i])
 #endif
 
@@ -135,7 +137,8 @@ SC_INLINE void FN(dots_kernel)(const FN(tile) *t, const int rows, const int pixe
     }                                                                                              \
     _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {                                      \
         const T *at = ROW(i);                                                                      \
-        const vec av = load_a;                                                                     \
+        vec av = load_a;                                                                           \
+        KEEP(av); /* or it would be loaded once for each FMA */                                    \
         _Pragma("GCC unroll 2") for (int j = 0; j < pixels; j++) acc[i][j] =                       \
             v_fma(av, bv[j], acc[i][j]);                                                           \
     }
@@ -165,6 +168,7 @@ SC_INLINE void FN(dots_kernel)(const FN(tile) *t, const int rows, const int pixe
     }
 }
 #undef ROW
+#undef KEEP
 #undef ROWS_POINTERS
 
 #define ROWS_KERNEL(rows)                                                                          \
