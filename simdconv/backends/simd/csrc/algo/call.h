@@ -47,6 +47,14 @@ static ptrdiff_t row_segments(ptrdiff_t tiles, ptrdiff_t other_tasks, int thread
     return sc_max(1, sc_min(tiles, sc_max(busy, near)));
 }
 
+/* Tasks in a row that share packed filters, where packing them takes some of the time that the
+ * pixels do; else 1 */
+static ptrdiff_t tasks_that_share(const sc_problem *p, const sc_loop *l, int packed) {
+    enum { FEW_PIXELS = 2048 };
+    ptrdiff_t pixels = p->images * p->inner * p->h_out * p->w_out;
+    return packed || pixels > FEW_PIXELS ? 1 : l->images * l->segments * l->rows;
+}
+
 /* What a thread owns, at the start of its part of the workspace: which blocks it has packed */
 typedef struct {
     ptrdiff_t held; /* block group and group, + 1; 0: none yet */

@@ -314,5 +314,6 @@ static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p,
         memset(own + (size_t)i * f.thread_bytes, 0, (size_t)f.ring * sizeof(ptrdiff_t));
     forget_filters((char *)o->workspace + f.table_bytes + f.matrix_bytes, f.thread_bytes,
                    o->team.threads);
-    sc_parallel(loop_tasks(&f.loop), o->team, FN(filter_rows_task), &f);
+    sc_parallel_parts(loop_tasks(&f.loop), tasks_that_share(p, &f.loop, o->packed != NULL), o->team,
+                      FN(filter_rows_task), &f);
 }

@@ -44,6 +44,9 @@ sc_strides sc_result_strides(const sc_problem *);
 /* parallel.c: body(context, task, thread) for each task, disjoint results, dynamic schedule */
 typedef void (*sc_body)(void *context, ptrdiff_t task, int thread);
 void sc_parallel(ptrdiff_t tasks, sc_team team, sc_body body, void *context);
+/* `part` tasks in a row share what a thread prepares for them: parts stay whole where each thread
+ * gets as many */
+void sc_parallel_parts(ptrdiff_t tasks, ptrdiff_t part, sc_team team, sc_body body, void *context);
 
 /* fpcontrol.c: the thread's floating-point control word */
 unsigned long sc_fp_save(void);

@@ -36,6 +36,10 @@ int sc_openmp(void) { return _OPENMP; }
 int sc_max_threads(void) { return forked ? 1 : omp_get_max_threads(); }
 
 void sc_parallel(ptrdiff_t tasks, sc_team team, sc_body body, void *context) {
+    sc_parallel_parts(tasks, 1, team, body, context);
+}
+
+void sc_parallel_parts(ptrdiff_t tasks, ptrdiff_t part, sc_team team, sc_body body, void *context) {
     team.threads = (int)sc_min(team.threads, sc_min(tasks, sc_most_threads()));
     if (team.threads <= 1 || tasks <= 1 || forked) {
         for (ptrdiff_t task = 0; task < tasks; task++) run(team, body, context, task, 0);
@@ -43,6 +47,7 @@ void sc_parallel(ptrdiff_t tasks, sc_team team, sc_body body, void *context) {
     }
     /* neighbours share filters and input rows: hand them out in chunks, several a thread */
     int chunk = (int)sc_max(1, sc_min(1 << 20, tasks / (team.threads * CHUNKS_A_THREAD)));
+    if (part > 1 && part < 1 << 20 && tasks / part % team.threads == 0) chunk = (int)part;
 #pragma omp parallel for schedule(dynamic, chunk) num_threads(team.threads)
     for (ptrdiff_t task = 0; task < tasks; task++)
         run(team, body, context, task, omp_get_thread_num());
@@ -55,6 +60,11 @@ int sc_openmp(void) { return 0; }
 int sc_max_threads(void) { return 1; }
 
 void sc_parallel(ptrdiff_t tasks, sc_team team, sc_body body, void *context) {
+    sc_parallel_parts(tasks, 1, team, body, context);
+}
+
+void sc_parallel_parts(ptrdiff_t tasks, ptrdiff_t part, sc_team team, sc_body body, void *context) {
+    (void)part;
     for (ptrdiff_t task = 0; task < tasks; task++) run(team, body, context, task, 0);
 }
 
