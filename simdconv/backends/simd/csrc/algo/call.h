@@ -28,7 +28,7 @@ static sc_task loop_task(const sc_loop *l, ptrdiff_t i) {
     return t;
 }
 
-/* Blocks of packed filters that share five eighths of L2, and are enough groups to keep the threads busy */
+/* Blocks of packed filters that share five eighths of L2 */
 static ptrdiff_t blocks_in_l2(size_t block_bytes, ptrdiff_t blocks) {
     ptrdiff_t fit = (ptrdiff_t)(sc_cache_bytes(2) / 8 * 5 / (block_bytes ? block_bytes : 1));
     return sc_max(1, sc_min(fit, blocks));
@@ -47,12 +47,23 @@ static ptrdiff_t row_segments(ptrdiff_t tiles, ptrdiff_t other_tasks, int thread
     return sc_max(1, sc_min(tiles, sc_max(busy, near)));
 }
 
-/* Tasks in a row that share packed filters, where packing them takes some of the time that the
- * pixels do; else 1 */
-static ptrdiff_t tasks_that_share(const sc_problem *p, const sc_loop *l, int packed) {
+/* Do the pixels take so little time that packing the filters counts? */
+static int is_packing_much(const sc_problem *p) {
     enum { FEW_PIXELS = 2048 };
-    ptrdiff_t pixels = p->images * p->inner * p->h_out * p->w_out;
-    return packed || pixels > FEW_PIXELS ? 1 : l->images * l->segments * l->rows;
+    return p->images * p->inner * p->h_out * p->w_out <= FEW_PIXELS;
+}
+
+/* Blocks of a group, where L2 holds `fit`: each thread packs groups of its own, if they come out
+ * even, and windows share their pixels: every group reads them all */
+static ptrdiff_t blocks_a_group(const sc_problem *p, ptrdiff_t blocks, ptrdiff_t fit, int threads) {
+    ptrdiff_t groups = sc_ceil_div(sc_ceil_div(blocks, fit), threads) * threads;
+    const int share = p->h_f * p->w_f > p->stride_h * p->stride_w;
+    return share && is_packing_much(p) && blocks % groups == 0 ? blocks / groups : fit;
+}
+
+/* Tasks in a row that share packed filters, where packing them counts, and groups are alike */
+static ptrdiff_t tasks_that_share(const sc_problem *p, const sc_loop *l, int alike) {
+    return alike && is_packing_much(p) ? l->images * l->segments * l->rows : 1;
 }
 
 /* What a thread owns, at the start of its part of the workspace: which blocks it has packed */

@@ -314,6 +314,7 @@ static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p,
         memset(own + (size_t)i * f.thread_bytes, 0, (size_t)f.ring * sizeof(ptrdiff_t));
     forget_filters((char *)o->workspace + f.table_bytes + f.matrix_bytes, f.thread_bytes,
                    o->team.threads);
-    sc_parallel_parts(loop_tasks(&f.loop), tasks_that_share(p, &f.loop, o->packed != NULL), o->team,
-                      FN(filter_rows_task), &f);
+    sc_parallel_parts(loop_tasks(&f.loop),
+                      tasks_that_share(p, &f.loop, !o->packed && f.blocks % f.per_group == 0),
+                      o->team, FN(filter_rows_task), &f);
 }

@@ -45,6 +45,7 @@ static FN(pixel_plan)
     f.blocks = sc_ceil_div(p->c_out, TILE_COLUMNS);
     f.per_group = blocks_in_l2((size_t)(f.k * TILE_COLUMNS) * sizeof(T), f.blocks);
     f.interior = sc_interior_columns(p);
+    if (!packed) f.per_group = blocks_a_group(p, f.blocks, f.per_group, threads);
     f.loop.block_groups = sc_ceil_div(f.blocks, f.per_group);
     f.loop.groups = p->groups;
     f.loop.images = p->images;

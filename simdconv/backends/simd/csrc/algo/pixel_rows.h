@@ -300,6 +300,7 @@ static void FN(pixel_rows_run)(const sc_kernel *kernel, const sc_problem *p, con
     own += sc_lines(sizeof(sc_own)) + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run));
     for (int i = 0; i < o->team.threads && f.ring; i++)
         memset(own + (size_t)i * f.thread_bytes, 0, (size_t)f.ring * sizeof(ptrdiff_t));
-    sc_parallel_parts(loop_tasks(&f.loop), tasks_that_share(p, &f.loop, o->packed != NULL), o->team,
-                      FN(pixel_rows_task), &f);
+    sc_parallel_parts(loop_tasks(&f.loop),
+                      tasks_that_share(p, &f.loop, !o->packed && f.blocks % f.per_group == 0),
+                      o->team, FN(pixel_rows_task), &f);
 }
