@@ -10,9 +10,9 @@
  *
  * im2col that is never stored whole, and no copy of the filter at all: deep layers on small maps,
  * where packing the filter would cost as much as the convolution. Where few tiles exist, blocks of
- * filters are tasks too; a thread keeps its panel while the tile stays the same. A vector of one pixel
- * (7x7 is three vectors and one) would cost as much as a full one: up to DOTS pixels are taken one by
- * one, with vectors along K (ukernel/rows.h, dots), in the order in which filters lie. */
+ * filters are tasks too; a thread keeps its panel while the tile stays the same. A vector of one
+ * pixel (7x7 is three vectors and one) would cost as much as a full one: up to DOTS pixels are
+ * taken one by one, with vectors along K (ukernel/rows.h, dots), in the order of the filters. */
 typedef struct {
     const sc_kernel *kernel;
     const sc_problem *p;
@@ -27,8 +27,8 @@ typedef struct {
     size_t table_bytes, panel_bytes, lines_bytes, spans_bytes, thread_bytes;
 } FN(panel_plan);
 
-/* Pixels of an image past its last whole vector that are taken one by one. Each costs an eighth of a
- * vector, a third where there are other images: no more of them than there are vectors.
+/* Pixels of an image past its last whole vector that are taken one by one. Each costs an eighth of
+ * a vector, a third where there are other images: no more of them than there are vectors.
  * Where vectors are images, an image's place among the others would decide: none. */
 static ptrdiff_t FN(panel_dots)(const sc_problem *p) {
     enum { DOTS = 4 };

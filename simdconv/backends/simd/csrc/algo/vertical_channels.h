@@ -7,11 +7,11 @@
  *         for tile of at most VERTICAL_ROWS pixels, balanced over the segment
  *           for vector: micro-kernel over the whole K, in the order (c, u, v)       (L1)
  *
- * The ring holds rows in the order of the image, of the channels that the block group wants, and the
- * kernel permutes what it loads; or, where a group's channels do not lie within a vector, rows that
- * are spread to each vector's lanes, input by input.
- * Workspace: for each thread sc_own, a table of runs, the permutations, the rings, the filters of the
- * block group. */
+ * The ring holds rows in the order of the image, of the channels that the block group wants, and
+ * the kernel permutes what it loads; or, where a group's channels do not lie within a vector, rows
+ * that are spread to each vector's lanes, input by input.
+ * Workspace: for each thread sc_own, a table of runs, the permutations, the rings, the filters of
+ * the block group. */
 #ifndef SC_CHANNEL_VECTORS
 #define SC_CHANNEL_VECTORS 64 /* of a block group, at most */
 #endif

@@ -71,7 +71,7 @@ static inline ptrdiff_t filter_step(filter_walk *w) {
 /* `filters` filters, w_o apart, of `count` elements, in the order in which they lie. In chunks of
  * some lines of VL filters: filters lie a multiple of half a page apart as often as not, and more
  * of them would push each other's lines out of L1. The next chunk is asked for, and the lines that
- * the next block writes: these are as far apart, in the order of K, as a tap's channels are long. */
+ * the next block writes: they are as far apart, in the order of K, as a tap's channels are long. */
 static void FN(pack_walk)(const sc_problem *p, filter_walk walk, const T *w, ptrdiff_t count,
                           ptrdiff_t width, ptrdiff_t filters, T *packed) {
     enum { LINE = 64 / sizeof(T), CHUNK = 4 * LINE };

@@ -2,8 +2,8 @@
  * filters. `x` is the image's first element; row < 0: zeros.
  *
  * Lane l of a vector is output channel first + l, whose group's inputs start at channel
- * base + from[l]. Where those of all lanes lie within one vector, rows are staged in their order and
- * the kernel permutes what it loads. Elsewhere each input is spread to the lanes that want it:
+ * base + from[l]. Where those of all lanes lie within one vector, rows are staged in their order
+ * and the kernel permutes what it loads. Elsewhere each input is spread to the lanes that want it:
  *
  *   to[(i*columns + k)*VL + l] = channel base + from[l] + i of padded column start + k */
 typedef struct {

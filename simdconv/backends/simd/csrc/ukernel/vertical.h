@@ -7,8 +7,8 @@
  * Outputs i follow one another along the axis that the taps slide along: rows of NCHW, CHWN and
  * CHWN8, where a weight is one element for all lanes (BY_FILTER); columns of NHWC, where each lane
  * is a channel with a weight of its own (BY_LANE). There is one input for all that, or, where the
- * inputs of a vector's groups lie within a vector, as many as a group has, for each of which what is
- * loaded is permuted (BY_PERMUTED_LANE). Where outputs are one or two taps apart, three
+ * inputs of a vector's groups lie within a vector, as many as a group has, for each of which what
+ * is loaded is permuted (BY_PERMUTED_LANE). Where outputs are one or two taps apart, three
  * or five taps share their vectors: each is loaded once for all the outputs that want it. The sum
  * of an output runs over the same products in the same order however many outputs a tile has.
  * Per step of three taps and eight rows: 10 loads, 3 weights, 24 FMAs. */
@@ -44,7 +44,7 @@ SC_INLINE void FN(vertical_taps)(const FN(tile) *t, const int rows, const int ta
     }
 }
 
-/* The sum over one input. Each distance between outputs has a loop of its own: in one loop the compiler
+/* The sum over one input. Each distance between outputs has a loop of its own: in one the compiler
  * would join what they have in common, and spill. */
 SC_INLINE void FN(vertical_sum)(const FN(tile) *t, const int rows, const int weights,
                                 const int apart, vec_index index, const T *weight,
