@@ -122,8 +122,18 @@ class Conv2d:
         self._backend = None if backend is None else check_name(backend)
         self._packed: dict[Any, PackedFilter] = {}
         self._prepared: dict[Any, Any] = {}
-        self.weight = _snapshot(w)  # last: nothing is copied for arguments that are wrong
-        self.bias = None if bias is None else _snapshot(bias)
+        self._weight = _snapshot(w)  # last: nothing is copied for arguments that are wrong
+        self._bias = None if bias is None else _snapshot(bias)
+
+    @property
+    def weight(self) -> np.ndarray:
+        """Read-only copy of the filter."""
+        return self._weight
+
+    @property
+    def bias(self) -> np.ndarray | None:
+        """Read-only copy of the bias."""
+        return self._bias
 
     def __call__(self, x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Convolve images.
@@ -155,7 +165,7 @@ class Conv2d:
         return export(result) if out is None else out
 
     def _run(self, x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        key = None
+        key, run = None, None
         if out is None and x.flags.num & PLAIN == PLAIN and (now := state()) is not None:
             key = now, x.shape, x.dtype
             run = self._prepared.get(key)
@@ -169,7 +179,7 @@ class Conv2d:
             out = empty(spec.out_shape, spec.dtype)
         weight = self._filter_for(backend, spec) if out.size and spec.k else self.weight
         run_conv2d(spec, backend, x, weight, self.bias, out)
-        if key is not None and key not in self._prepared:
+        if key is not None and (run is not None or key not in self._prepared):
             if len(self._prepared) >= _MOST_PREPARED:
                 self._prepared = {}
             self._prepared[key] = prepare(spec, backend, weight)

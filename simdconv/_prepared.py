@@ -39,7 +39,7 @@ def state() -> tuple[int, int] | None:
 def recall(
     x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, *settings: Any
 ) -> tuple[tuple | None, Run | None]:
-    """Find what to call for these arrays; the key to remember it by is None if it is not kept."""
+    """Find what to call for these arrays, and the key to remember it by, or None."""
     now = state()
     if now is None or x.flags.num & w.flags.num & PLAIN != PLAIN:
         return None, None
@@ -54,7 +54,9 @@ def recall(
     else:
         return None, None
     found: Any = _table.get(key, _table)  # which no call came to
-    return (key, None) if found is _table else (None, found)
+    if found is _table:
+        return key, None
+    return (None, None) if found is None else (key, found)
 
 
 def remember(key: tuple, spec: Conv2dSpec, backend: Backend, w: np.ndarray) -> None:
@@ -66,5 +68,5 @@ def remember(key: tuple, spec: Conv2dSpec, backend: Backend, w: np.ndarray) -> N
 
 def prepare(spec: Conv2dSpec, backend: Backend, w: np.ndarray | PackedFilter) -> Run | None:
     """Ask the backend for a function of such calls, if it has any."""
-    ask = getattr(backend, "prepare", None)
+    ask = getattr(backend, "prepare_conv2d", None)
     return None if ask is None or spec.trivial else ask(spec, w)

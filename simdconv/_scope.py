@@ -13,15 +13,19 @@ from contextlib import ContextDecorator
 from contextvars import ContextVar
 from typing import Any
 
+from simdconv._lock import ModuleLock
+
 __all__ = ["Scope", "changed"]
 
 changes = 0  # of what holds in the whole process: what was prepared before is prepared again
+_lock = ModuleLock()
 
 
 def changed() -> None:
     """Say that a process-wide preference or option has another value now."""
     global changes
-    changes += 1
+    with _lock.held():
+        changes += 1
 
 
 class Scope(ContextDecorator):

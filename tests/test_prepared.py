@@ -173,6 +173,9 @@ def test_threads_that_are_limited_later(arrays):
             for _ in range(2):
                 assert simdconv.conv2d(x, w).tobytes() == first.tobytes()
                 assert convolve(x).tobytes() == first.tobytes()
+            (run,), (kept,) = _prepared._table.values(), convolve._prepared.values()
+            assert run(x, w, None) is not None  # which was made for this number
+            assert kept(x, w, None) is not None
 
 
 def _in_child(x, w, queue):
@@ -213,6 +216,17 @@ def test_a_module_keeps_its_calls(arrays):
     for size in range(3, 3 + 80):
         convolve(np.ones((1, 8, size, 3), np.float32))
     assert len(convolve._prepared) <= 64
+
+
+def test_weights_of_a_module_cannot_be_replaced(arrays):
+    x, w, bias = arrays
+    convolve = simdconv.Conv2d(w, bias)
+    convolve(x)
+    for name in ("weight", "bias"):
+        with pytest.raises(AttributeError):
+            setattr(convolve, name, np.zeros(1, np.float32))
+    with pytest.raises(ValueError, match="read-only"):
+        convolve.bias[0] = 1
 
 
 def test_bad_arguments_of_a_kept_kind(arrays):

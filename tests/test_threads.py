@@ -78,6 +78,28 @@ def test_same_bits_in_any_batch(backend, algorithm, layout):
             assert run(X[part]).tobytes() == y[part].tobytes(), (part, padding, groups)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("backend", "algorithm"), RUNS)
+def test_same_bits_where_few_pixels_are_left(backend, algorithm, layout):
+    """7x7 and 10x10: whole vectors and one pixel or four; alone, in a batch, with gaps."""
+    rng = np.random.default_rng(4)
+    for size, window, padding in ((7, 3, 1), (7, 1, 0), (10, 1, 0), (12, 3, 0)):
+        x = rng.standard_normal((5, 24, size, size)).astype(np.float32)
+        w = rng.standard_normal((30, 24, window, window)).astype(np.float32)
+        keywords = {"layout": layout, "backend": backend, "algorithm": algorithm,
+                    "padding": padding}  # fmt: skip
+        y = conv2d(to_layout(x, "NCHW", layout), w, **keywords)
+        images = to_layout(y, layout, "NCHW", n=5)
+        for i in range(5):
+            one = conv2d(to_layout(x[i : i + 1], "NCHW", layout), w, **keywords)
+            assert to_layout(one, layout, "NCHW", n=1).tobytes() == images[i].tobytes(), (size, i)
+        plain = to_layout(x, "NCHW", layout)
+        room = np.zeros([length + 1 for length in plain.shape[:-1]] + [plain.shape[-1]], x.dtype)
+        gaps = room[tuple(slice(length) for length in plain.shape)]
+        gaps[...] = plain
+        assert conv2d(gaps, w, **keywords).tobytes() == y.tobytes(), (size, window)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_eight_threads_with_filters_of_their_own(backend):
     cases = [whole(seed, 1 + seed) for seed in range(8)]

@@ -140,7 +140,7 @@ class Backend(Protocol):
     def transform(self, spec: TransformSpec, x: np.ndarray, out: np.ndarray) -> None:
         """Store im2col or im2win, as spec.kind says, into the whole of `out`."""
 
-    def prepare(
+    def prepare_conv2d(
         self, spec: Conv2dSpec, w: np.ndarray | PackedFilter
     ) -> Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray | None] | None:
         """Return a function of (x, w, bias) for repeated calls of a spec; None if there is none.

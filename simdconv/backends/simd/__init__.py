@@ -102,7 +102,9 @@ class SimdBackend:
         if not spec.out_plain:
             _base.batched_view(out, spec)[...] = result
 
-    def prepare(self, spec: Conv2dSpec, w: np.ndarray | PackedFilter) -> _core.Prepared | None:
+    def prepare_conv2d(
+        self, spec: Conv2dSpec, w: np.ndarray | PackedFilter
+    ) -> _core.Prepared | None:
         """A function of (x, w, bias) for calls of plain arrays; a packed w serves all of them."""
         made = self._planned(spec)
         if made.public.details["operand_copies"] or not (spec.x_plain and spec.w_plain):

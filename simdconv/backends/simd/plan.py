@@ -116,10 +116,13 @@ def _lane_share(size: int, lanes: int) -> float:
     return size / (-(-size // lanes) * lanes)
 
 
-def _panel_share(pixels: int, inner: int, lanes: int, isa: str) -> float:
+def _panel_share(spec: Conv2dSpec, inner: int, lanes: int, isa: str) -> float:
     """How full the vectors of implicit's panels are, of one image."""
-    whole, left = divmod(pixels * inner, lanes)
-    if inner == 1 and left <= min(DOTS, lanes // 2, whole):
+    pixels = spec.h_out * spec.w_out
+    whole, left = divmod(pixels, lanes)
+    pointwise = (spec.h_f, spec.w_f, spec.stride, spec.padded) == (1, 1, (1, 1), False)
+    alone = spec.layout == "NCHW" or (spec.layout == "NHWC" and not pointwise)
+    if alone and left <= min(DOTS, lanes // 2, whole):
         return pixels / lanes / (whole + DOT * left)
     return _lane_share(pixels * inner, lanes // 2 if isa in HALF else lanes)
 
@@ -183,7 +186,7 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
         work = pixels * (spec.k + VERTICAL_COPIES) * spec.c_out * inner / lanes
         return work / _lane_share(along, lanes)
     if algorithm == "implicit":
-        full = IN_PLACE * _panel_share(pixels, inner, lanes, isa)
+        full = IN_PLACE * _panel_share(spec, inner, lanes, isa)
         full *= BEYOND if 2 * filter_bytes > min(_core.cpu_info()["l3_bytes"], 1 << 25) else 1
         transposed = spec.layout == "NHWC"
     else:

@@ -28,12 +28,15 @@ typedef struct {
 } FN(panel_plan);
 
 /* Pixels of an image past its last whole vector that are taken one by one. Each costs an eighth of
- * a vector, a third where there are other images: no more of them than there are vectors.
- * Where vectors are images, an image's place among the others would decide: none. */
+ * a vector, a third where there are other images: no more of them than there are vectors. None
+ * where an image's place among the others would decide: where vectors are images, and where 1x1
+ * takes all images for one row (sc_merged), which it may or not. */
 static ptrdiff_t FN(panel_dots)(const sc_problem *p) {
     enum { DOTS = 4 };
     const ptrdiff_t left = p->h_out * p->w_out % VL, vectors = p->h_out * p->w_out / VL;
-    return p->inner > 1 || left > sc_min(vectors, sc_min(DOTS, VL / 2)) ? 0 : left;
+    const int merges = p->layout == SC_NHWC && sc_is_pointwise(p);
+    if (merges || p->layout == SC_CHWN || p->layout == SC_CHWN8) return 0;
+    return left > sc_min(vectors, sc_min(DOTS, VL / 2)) ? 0 : left;
 }
 
 static FN(panel_plan) FN(panel_plan_of)(const sc_kernel *kernel, const sc_problem *p, int threads) {

@@ -71,6 +71,7 @@ ptrdiff_t sc_beyond(sc_padding, ptrdiff_t i, ptrdiff_t size);
 ptrdiff_t sc_source_row(const sc_problem *, ptrdiff_t m, ptrdiff_t u);
 /* 1x1, stride 1, unpadded: rows (and in NHWC images) that follow one another are one long row */
 sc_problem sc_merged(const sc_problem *);
+int sc_is_pointwise(const sc_problem *); /* 1x1, stride 1, unpadded */
 
 /* NCHW, direct: are input rows staged channels last? Where there is padding, or runs would be
  * short. */

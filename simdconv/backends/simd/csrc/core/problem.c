@@ -54,11 +54,14 @@ ptrdiff_t sc_beyond(sc_padding padding, ptrdiff_t i, ptrdiff_t size) {
     return padding == SC_SYMMETRIC ? period - 1 - i : period - i;
 }
 
+int sc_is_pointwise(const sc_problem *p) {
+    return p->h_f == 1 && p->w_f == 1 && p->stride_h == 1 && p->stride_w == 1 &&
+           p->h_p == p->h_in && p->w_p == p->w_in;
+}
+
 sc_problem sc_merged(const sc_problem *p) {
     sc_problem q = *p;
-    int pointwise = p->h_f == 1 && p->w_f == 1 && p->stride_h == 1 && p->stride_w == 1 &&
-                    p->h_p == p->h_in && p->w_p == p->w_in;
-    if (!pointwise || p->x_h != p->w_in * p->x_w) return q;
+    if (!sc_is_pointwise(p) || p->x_h != p->w_in * p->x_w) return q;
     /* where pixels are neighbours in a row, they have to be in the long row: not so in a column of
      * which every other pixel is taken (w_in = 1) */
     if (p->layout != SC_NHWC && p->x_w != p->inner) return q;
