@@ -174,12 +174,10 @@ cdef enum:
 
 
 def empty(tuple shape, int type_number, size_t size):
-    """A new array in C order of a NumPy type and `size` bytes, not cleared, aligned to cache lines if
-    it is large.
+    """A new array in C order of a NumPy type and `size` bytes, not cleared.
 
-    Large ones come from the C library's allocator, which keeps the last few blocks that were given
-    back: a fresh block costs a page fault for every page that is written, which for a result larger
-    than the caches takes longer than computing it.
+    Large ones come from the C library's allocator, aligned to lines; it keeps the last few blocks that
+    were given back: a fresh one costs a page fault for every page that is written.
     """
     cdef Block block
     cdef cnp.npy_intp sizes[32]
