@@ -14,7 +14,7 @@ from simdconv._exchange import common_exporter, from_foreign, refuse
 from simdconv._families import hand_over
 from simdconv._layout import check_layout
 from simdconv._memory import empty
-from simdconv._prepared import prepare, state
+from simdconv._prepared import remember, state
 from simdconv._spec import PLAIN, conv2d_spec
 from simdconv.backends import check_name
 from simdconv.backends._base import PackedFilter
@@ -180,9 +180,7 @@ class Conv2d:
         weight = self._filter_for(backend, spec) if out.size and spec.k else self.weight
         run_conv2d(spec, backend, x, weight, self.bias, out)
         if key is not None and (run is not None or key not in self._prepared):
-            if len(self._prepared) >= _MOST_PREPARED:
-                self._prepared = {}
-            self._prepared[key] = prepare(spec, backend, weight)
+            remember(key, spec, backend, weight, self._prepared, _MOST_PREPARED)
         return out
 
     def _filter_for(self, backend: Any, spec: Any) -> np.ndarray | PackedFilter:

@@ -20,7 +20,7 @@ from simdconv import _dispatch, _options, _scope, backends
 from simdconv._spec import PLAIN, Conv2dSpec
 from simdconv.backends._base import Backend, PackedFilter
 
-__all__ = ["prepare", "recall", "remember", "state"]
+__all__ = ["recall", "remember", "state"]
 
 Run = Callable[..., "np.ndarray | None"]
 
@@ -59,14 +59,12 @@ def recall(
     return (None, None) if found is None else (key, found)
 
 
-def remember(key: tuple, spec: Conv2dSpec, backend: Backend, w: np.ndarray) -> None:
-    """Keep what a call came to, or that there is nothing to keep."""
-    if len(_table) >= _MOST:
-        _table.clear()
-    _table[key] = prepare(spec, backend, w)
-
-
-def prepare(spec: Conv2dSpec, backend: Backend, w: np.ndarray | PackedFilter) -> Run | None:
-    """Ask the backend for a function of such calls, if it has any."""
+def remember(
+    key: tuple, spec: Conv2dSpec, backend: Backend, w: np.ndarray | PackedFilter,
+    table: dict[tuple, Run | None] = _table, most: int = _MOST,
+) -> None:  # fmt: skip
+    """Keep the backend's function of such calls, or that it has none."""
     ask = getattr(backend, "prepare_conv2d", None)
-    return None if ask is None or spec.trivial else ask(spec, w)
+    if len(table) >= most:
+        table.clear()
+    table[key] = None if ask is None or spec.trivial else ask(spec, w)

@@ -141,7 +141,7 @@ static void FN(dot_block)(const FN(panel_plan) *f, const FN(tile) *tile, const F
         t.b = lines + i * f->k;
         t.c = (T *)f->o->y + at + channel * f->y.c;
         t.c_column = pixels > 1 ? FN(dot_place)(f, d, i + 1) - at : 0;
-        FN(dots_kernels)[rows - 1][pixels - 1](&t);
+        FN(rows_kernels)[rows - 1][ROWS_DOTS][pixels - 1](&t);
     }
 }
 

@@ -50,7 +50,7 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
     t->bias = f->o->bias ? (const T *)f->o->bias + channel : NULL;
     t->columns[0] = t->columns[1] = VL;
     for (; first + TILE_COLUMNS <= end; first += TILE_COLUMNS) {
-        FN(rows_kernels)[rows - 1][1](t);
+        FN(rows_kernels)[rows - 1][ROWS_WHOLE][1](t);
         t->b += f->k * TILE_COLUMNS;
         t->c += TILE_COLUMNS * g->y_filter;
         if (t->bias) t->bias += TILE_COLUMNS;

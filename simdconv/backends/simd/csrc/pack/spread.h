@@ -7,14 +7,13 @@
  *
  *   to[(i*columns + k)*VL + l] = channel base + from[l] + i of padded column start + k */
 typedef struct {
-    ptrdiff_t first, lanes; /* output channels */
-    ptrdiff_t base;         /* the first input channel they want */
-    ptrdiff_t from[VL];     /* of each lane: its group's first input channel, from base on */
+    ptrdiff_t lanes;    /* that are output channels */
+    ptrdiff_t base;     /* the first input channel they want */
+    ptrdiff_t from[VL]; /* of each lane: its group's first input channel, from base on */
 } FN(spreading);
 
 static FN(spreading) FN(spreading_of)(const sc_problem *p, ptrdiff_t first) {
     FN(spreading) s;
-    s.first = first;
     s.lanes = sc_min(VL, p->groups * p->c_out - first);
     s.base = first / p->c_out * p->c_in;
     for (ptrdiff_t l = 0; l < VL; l++)

@@ -1,4 +1,3 @@
-/* im2win's strips. */
 /* `count` pieces of `size` elements, `step` apart, to places `down` apart. Pictures have one to four
  * channels, for which a copy of any size would take longer than the piece; three are copied as four
  * where what follows a piece is still to be written (`loose`), and there is a fourth to read. */

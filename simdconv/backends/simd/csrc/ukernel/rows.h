@@ -173,45 +173,37 @@ SC_INLINE void FN(dots_kernel)(const FN(tile) *t, const int rows, const int pixe
 
 #define ROWS_KERNEL(rows)                                                                          \
     static void FN(rows_##rows##x1)(const FN(tile) *t) { FN(rows_kernel)(t, rows, 1); }            \
-    static void FN(rows_##rows##x2)(const FN(tile) *t) { FN(rows_kernel)(t, rows, 2); }
+    static void FN(rows_##rows##x2)(const FN(tile) *t) { FN(rows_kernel)(t, rows, 2); }            \
+    static void FN(dots_##rows##x1)(const FN(tile) *t) { FN(dots_kernel)(t, rows, 1); }            \
+    static void FN(dots_##rows##x2)(const FN(tile) *t) { FN(dots_kernel)(t, rows, 2); }
 FOR_TILE_ROWS(ROWS_KERNEL)
 #undef ROWS_KERNEL
-
-#define ROWS_ENTRY(rows) {FN(rows_##rows##x1), FN(rows_##rows##x2)},
-static void (*const FN(rows_kernels)[TILE_ROWS][TILE_VECTORS])(const FN(tile) *) = {
-    FOR_TILE_ROWS(ROWS_ENTRY)};
-#undef ROWS_ENTRY
 #if VNARROW
 #define ROWS_KERNEL(rows)                                                                          \
     static void FN(narrow_##rows##x1)(const FN(tile) *t) { FN(rows_narrow_kernel)(t, rows, 1); }   \
     static void FN(narrow_##rows##x2)(const FN(tile) *t) { FN(rows_narrow_kernel)(t, rows, 2); }
 FOR_TILE_ROWS(ROWS_KERNEL)
 #undef ROWS_KERNEL
-#define ROWS_ENTRY(rows) {FN(narrow_##rows##x1), FN(narrow_##rows##x2)},
-static void (*const FN(narrow_kernels)[TILE_ROWS][TILE_VECTORS])(const FN(tile) *) = {
+#define ROWS_NARROW_ENTRY(rows) {FN(narrow_##rows##x1), FN(narrow_##rows##x2)}
+#else
+#define ROWS_NARROW_ENTRY(rows) {NULL, NULL}
+#endif
+
+#ifndef SC_ROWS_MODES
+#define SC_ROWS_MODES
+enum { ROWS_WHOLE, ROWS_DOTS, ROWS_NARROW, N_ROWS_MODES };
+#endif
+#define ROWS_ENTRY(rows)                                                                           \
+    {{FN(rows_##rows##x1), FN(rows_##rows##x2)},                                                   \
+     {FN(dots_##rows##x1), FN(dots_##rows##x2)},                                                   \
+     ROWS_NARROW_ENTRY(rows)},
+static void (*const FN(rows_kernels)[TILE_ROWS][N_ROWS_MODES][TILE_VECTORS])(const FN(tile) *) = {
     FOR_TILE_ROWS(ROWS_ENTRY)};
 #undef ROWS_ENTRY
-#endif
+#undef ROWS_NARROW_ENTRY
 
 /* a tile whose columns say how many vectors it has, and how full they are */
 static void FN(run_rows)(const FN(tile) *t, ptrdiff_t rows) {
-    const int last = t->columns[1] > 0;
-#if VNARROW
-    if (2 * t->columns[last] <= VL) {
-        FN(narrow_kernels)[rows - 1][last](t);
-        return;
-    }
-#endif
-    FN(rows_kernels)[rows - 1][last](t);
+    const int last = t->columns[1] > 0, narrow_last = VNARROW && 2 * t->columns[last] <= VL;
+    FN(rows_kernels)[rows - 1][narrow_last ? ROWS_NARROW : ROWS_WHOLE][last](t);
 }
-
-#define DOTS_KERNEL(rows)                                                                          \
-    static void FN(dots_##rows##x1)(const FN(tile) *t) { FN(dots_kernel)(t, rows, 1); }            \
-    static void FN(dots_##rows##x2)(const FN(tile) *t) { FN(dots_kernel)(t, rows, 2); }
-FOR_TILE_ROWS(DOTS_KERNEL)
-#undef DOTS_KERNEL
-
-#define DOTS_ENTRY(rows) {FN(dots_##rows##x1), FN(dots_##rows##x2)},
-static void (*const FN(dots_kernels)[TILE_ROWS][TILE_VECTORS])(const FN(tile) *) = {
-    FOR_TILE_ROWS(DOTS_ENTRY)};
-#undef DOTS_ENTRY
