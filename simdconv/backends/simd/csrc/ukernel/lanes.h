@@ -23,6 +23,7 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
     for (int j = 0; j < vectors; j++) valid[j] = v_mask(t->columns[j]);
     FN(tile_start)(t, rows, vectors, acc);
     for (; run < end; run++) {
+        READ_AGAIN();
         const T *a = t->a + run->k * rows;
         const T *b[TILE_VECTORS];
 #pragma GCC unroll 2

@@ -29,6 +29,7 @@ SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vect
     (void)row3;
     FN(tile_start)(t, rows, vectors, acc);
     for (; run < end; run++) {
+        READ_AGAIN();
         const T *b = t->b + run->k * (vectors * VL);
         const T *p[P];
 #pragma GCC unroll 16
@@ -73,6 +74,7 @@ SC_INLINE void FN(rows_narrow_kernel)(const FN(tile) *t, const int rows, const i
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) sums[i] = n_first(acc[i][last]);
     for (; run < end; run++) {
+        READ_AGAIN();
         const T *b = t->b + run->k * (vectors * VL);
         const T *p[P];
 #pragma GCC unroll 16

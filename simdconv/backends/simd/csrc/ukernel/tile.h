@@ -52,6 +52,10 @@ SC_INLINE vec FN(tile_activate)(const FN(tile) *t, vec value) {
     return value;
 }
 
+/* A run starts from what the tile holds in memory. Kept meanwhile, the compiler would put it into
+ * vector registers, and moving it back takes the place of two FMAs a run. */
+#define READ_AGAIN() __asm__ volatile("" ::: "memory")
+
 /* Start of the sums: zeros, or those of the runs before. The result's lines are asked for now, so
  * that they have come when the sums are done. */
 SC_INLINE void FN(tile_start)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
@@ -76,8 +80,7 @@ SC_INLINE void FN(tile_start)(const FN(tile) *t, int rows, int vectors, vec (*ac
     }
 }
 
-SC_INLINE void FN(tile_bias)(const FN(tile) *t, int rows, int vectors, const mask *valid,
-                             vec (*acc)[TILE_VECTORS]) {
+SC_INLINE void FN(tile_bias)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
     const T *bias = t->bias;
     if (t->bias_by_row) {
 #pragma GCC unroll 16
@@ -88,28 +91,34 @@ SC_INLINE void FN(tile_bias)(const FN(tile) *t, int rows, int vectors, const mas
     }
 #pragma GCC unroll 2
     for (int j = 0; j < vectors; j++) {
-        vec b = v_load_mask(bias + j * VL, valid[j]);
+        vec b = v_load_mask(bias + j * VL, v_mask(t->columns[j]));
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) acc[i][j] = v_add(acc[i][j], b);
     }
 }
 
+/* One row after the other: the compiler would compute the addresses of all before the first, and
+ * spill them */
 #define STORE_TILE(put)                                                                            \
     _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++, to += c_row) {                         \
+        __asm__("" : "+r"(to));                                                                    \
         _Pragma("GCC unroll 2") for (int j = 0; j < vectors; j++) put;                             \
     }
 
 /* Vectors to rows of the result. What a store may change is read before the first one. */
-SC_INLINE void FN(tile_store_rows)(const FN(tile) *t, int rows, int vectors, const mask *valid,
+SC_INLINE void FN(tile_store_rows)(const FN(tile) *t, int rows, int vectors,
                                    vec (*acc)[TILE_VECTORS]) {
     const ptrdiff_t c_row = t->c_row, c_vector = t->c_vector;
-    const int whole = t->columns[0] == VL && (vectors == 1 || t->columns[1] == VL);
-    const size_t steps = (size_t)c_row | (size_t)(vectors > 1 ? c_vector : 0);
+    const ptrdiff_t least = vectors > 1 ? sc_min(t->columns[0], t->columns[1]) : t->columns[0];
     T *to = t->c;
-    if (!whole) {
+    if (least < VL) {
+        mask valid[TILE_VECTORS];
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; j++) valid[j] = v_mask(t->columns[j]);
         STORE_TILE(v_store_mask(to + j * c_vector, acc[i][j], valid[j]))
     } else if (t->stream && !t->partial &&
-               (((size_t)to | steps * sizeof(T)) & (sizeof(vec) - 1)) == 0) {
+               (((size_t)to | ((size_t)c_row | (size_t)(vectors > 1 ? c_vector : 0)) * sizeof(T)) &
+                (sizeof(vec) - 1)) == 0) {
         STORE_TILE(v_stream(to + j * c_vector, acc[i][j]))
     } else {
         STORE_TILE(v_store(to + j * c_vector, acc[i][j]))
@@ -137,16 +146,13 @@ SC_INLINE void FN(tile_store_block)(const FN(tile) *t, int rows, int vectors,
 
 /* bias, activation, store: after the sums, once a tile */
 SC_INLINE void FN(tile_finish)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
-    mask valid[TILE_VECTORS];
-#pragma GCC unroll 2
-    for (int j = 0; j < vectors; j++) valid[j] = v_mask(t->columns[j]);
-    if (t->bias && !t->partial) FN(tile_bias)(t, rows, vectors, valid, acc);
+    if (t->bias && !t->partial) FN(tile_bias)(t, rows, vectors, acc);
     if (t->activation != SC_ACT_NONE && !t->partial) {
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
             for (int j = 0; j < vectors; j++) acc[i][j] = FN(tile_activate)(t, acc[i][j]);
     }
-    if (t->store == STORE_ROWS) FN(tile_store_rows)(t, rows, vectors, valid, acc);
+    if (t->store == STORE_ROWS) FN(tile_store_rows)(t, rows, vectors, acc);
     else FN(tile_store_block)(t, rows, vectors, acc);
 }

@@ -65,7 +65,6 @@ SC_INLINE void FN(vertical_sum)(const FN(tile) *t, const int rows, const int wei
 SC_INLINE void FN(vertical_kernel)(const FN(tile) *t, const int rows, const int weights) {
     vec acc[VERTICAL_ROWS][TILE_VECTORS];
     vec_index index = v_index((const int[VL]){0});
-    mask valid;
     FN(tile_start)(t, rows, 1, acc);
     for (ptrdiff_t c = 0; c < (weights == BY_PERMUTED_LANE ? t->inputs : 1); c++) {
         const T *weight = t->a + c * t->a_input;
@@ -75,9 +74,9 @@ SC_INLINE void FN(vertical_kernel)(const FN(tile) *t, const int rows, const int 
             FN(vertical_sum)(t, rows, weights, 2, index, weight, acc);
         else FN(vertical_sum)(t, rows, weights, 0, index, weight, acc);
     }
-    valid = v_mask(t->columns[0]);
     if (t->bias) {
-        const vec bias = weights == BY_FILTER ? v_bcast(t->bias) : v_load_mask(t->bias, valid);
+        const vec bias =
+            weights == BY_FILTER ? v_bcast(t->bias) : v_load_mask(t->bias, v_mask(t->columns[0]));
 #pragma GCC unroll 8
         for (int i = 0; i < rows; i++) acc[i][0] = v_add(acc[i][0], bias);
     }
@@ -85,7 +84,7 @@ SC_INLINE void FN(vertical_kernel)(const FN(tile) *t, const int rows, const int 
 #pragma GCC unroll 8
         for (int i = 0; i < rows; i++) acc[i][0] = FN(tile_activate)(t, acc[i][0]);
     }
-    FN(tile_store_rows)(t, rows, 1, &valid, acc);
+    FN(tile_store_rows)(t, rows, 1, acc);
 }
 
 #define VERTICAL_KERNEL(rows)                                                                      \
