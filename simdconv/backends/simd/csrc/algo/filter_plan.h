@@ -12,9 +12,10 @@ typedef struct {
     ptrdiff_t columns, pitch;           /* of the widest strip; of a border patch */
     ptrdiff_t ring, phases, phase, row; /* phased: rows; elements of a phase, of a channel's row */
     size_t table_bytes, matrix_bytes;
-    ptrdiff_t rows;   /* output rows of a task */
-    ptrdiff_t planes; /* streamed, lines apart: a filter's elements in the thread's block of it */
-    size_t planes_at, packed_at,
+    ptrdiff_t rows;      /* output rows of a task */
+    ptrdiff_t planes;    /* where it waits: a filter's elements in the thread's planes, */
+    ptrdiff_t plane_row; /* those from one row to the next, whole vectors */
+    size_t planes_at, half_bytes, packed_at,
         thread_bytes; /* a thread's part: sc_own, table, strip, planes, filters */
     sc_table table, patch;
 } FN(filter_plan);
@@ -63,8 +64,9 @@ static FN(filter_plan)
     }
     /* where whole vectors of the result's rows are no whole lines of it, and L2 can hold some */
     waiting = (size_t)(f.per_group * TILE_ROWS * f.unit * p->inner) * sizeof(T);
-    waits = FN(streams)(p) && (p->layout == SC_NCHW ||
-                               (f.pixels * p->inner % VL > 0 && waiting <= sc_cache_bytes(2) / 4));
+    waits = FN(streams)(p) &&
+            (p->layout == SC_NCHW ||
+             (f.pixels * p->inner % VL > 0 && waiting <= sc_cache_bytes(2) / 4 / PLANES_HALVES));
     units = sc_ceil_div(f.pixels, f.unit);
     others = f.loop.block_groups * f.loop.groups * f.loop.images * f.loop.rows;
     f.loop.segments =
@@ -72,7 +74,7 @@ static FN(filter_plan)
                      (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w * p->inner) * sizeof(T),
                      (size_t)(f.k * TILE_ROWS) * sizeof(T));
     if (waits) { /* a segment of the result waits in L2 */
-        ptrdiff_t fit = sc_max(1, (ptrdiff_t)(sc_cache_bytes(2) / 4 / waiting));
+        ptrdiff_t fit = sc_max(1, (ptrdiff_t)(sc_cache_bytes(2) / 4 / PLANES_HALVES / waiting));
         f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(units, fit));
     }
     if (kernel->algorithm == SC_IM2WIN) {
@@ -101,12 +103,14 @@ static FN(filter_plan)
     f.rows = 1;
     f.planes_at = f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
     if (waits) {
-        f.planes = sc_min(f.pixels, sc_ceil_div(units, f.loop.segments) * f.unit) * p->inner;
+        widest = sc_min(f.pixels, sc_ceil_div(units, f.loop.segments) * f.unit) * p->inner;
+        f.plane_row = sc_ceil_div(widest, VL) * VL;
         f.rows = FN(rows_of_planes)(f.loop.rows, f.loop.segments, others / f.loop.rows, threads,
-                                    f.per_group * TILE_ROWS, f.planes);
-        f.planes *= f.rows;
+                                    f.per_group * TILE_ROWS, f.plane_row);
+        f.planes = f.plane_row * f.rows;
         f.loop.rows = sc_ceil_div(f.loop.rows, f.rows);
-        f.packed_at += sc_lines((size_t)(f.planes * f.per_group * TILE_ROWS) * sizeof(T));
+        f.half_bytes = sc_lines((size_t)(f.planes * f.per_group * TILE_ROWS) * sizeof(T));
+        f.packed_at += FN(planes_bytes)(f.half_bytes);
     }
     f.thread_bytes =
         f.packed_at + (packed ? 0 : sc_lines((size_t)(f.per_group * TILE_ROWS * f.k) * sizeof(T)));

@@ -25,6 +25,7 @@ typedef struct {
     char *own;        /* the thread's part of the workspace, behind sc_own */
     T *y;             /* where the span's first pixel of the block group's first filter goes */
     ptrdiff_t y_filter;
+    FN(planes) *waiting; /* or NULL */
 } FN(span);
 
 /* all blocks of the task's block group over one tile of columns, the first of them `column` of the
@@ -41,6 +42,7 @@ static void FN(filter_tile)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
         t->c = y + (first - origin) * s->y_filter;
         t->bias = f->o->bias ? (const T *)f->o->bias + at->group * c_out + first : NULL;
         FN(lanes_kernels)[next - first - 1][mode][vectors - 1](t);
+        if (s->waiting) FN(put_some)(s->waiting, (next - first) * vectors);
     }
 }
 
@@ -250,8 +252,9 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
     last_row = f->kernel->algorithm == SC_IM2COL ? 1 : sc_min(p->h_out, row + f->rows);
     y = (T *)f->o->y + s.at.image * f->y.image + row * f->y.h + s.j0 * p->inner +
         (s.at.group * p->c_out + filter) * f->y.c;
-    s.y = f->planes ? (T *)(part + f->planes_at) : y;
-    s.y_filter = f->planes ? f->planes : f->y.c;
+    s.waiting = f->planes ? (FN(planes) *)(part + f->planes_at) : NULL;
+    s.y = s.waiting ? FN(free_planes)(s.waiting, f->half_bytes) : y;
+    s.y_filter = s.waiting ? f->planes : f->y.c;
     memset(&t, 0, sizeof t);
     FN(tile_epilogue)(p, &t);
     t.store = STORE_ROWS;
@@ -264,10 +267,22 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
         else if (f->ring) FN(phased_span)(f, &s, &t);
         else FN(direct_span)(f, &s, &t);
     }
-    if (f->planes)
-        FN(put_planes)((T *)(part + f->planes_at), f->planes, y, f->y.c, filters,
-                       columns * (last_row - row), 1);
-    if (t.stream || f->planes) v_stream_end();
+    if (s.waiting) {
+        FN(planes) next = {.to = y,
+                           .from_filter = f->planes,
+                           .to_filter = f->y.c,
+                           .filters = filters,
+                           .pixels = columns * (last_row - row),
+                           .stream = 1};
+        FN(wait_in_planes)(s.waiting, &next, f->half_bytes);
+    }
+}
+
+static void FN(filter_rows_end)(void *context, int thread) {
+    const FN(filter_plan) *f = context;
+    char *part = (char *)f->o->workspace + f->table_bytes + f->matrix_bytes +
+                 (size_t)thread * f->thread_bytes;
+    if (f->planes) FN(put_some)((FN(planes) *)(part + f->planes_at), PTRDIFF_MAX);
 }
 
 /* one task: row (image, c, u, v) of the matrix, all output rows */
@@ -312,9 +327,11 @@ static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p,
           sc_lines((size_t)sc_table_room(p) * sizeof(sc_run));
     for (int i = 0; i < o->team.threads && f.ring; i++)
         memset(own + (size_t)i * f.thread_bytes, 0, (size_t)f.ring * sizeof(ptrdiff_t));
-    forget_filters((char *)o->workspace + f.table_bytes + f.matrix_bytes, f.thread_bytes,
-                   o->team.threads);
+    own = (char *)o->workspace + f.table_bytes + f.matrix_bytes;
+    forget_filters(own, f.thread_bytes, o->team.threads);
+    for (int i = 0; i < o->team.threads && f.planes; i++)
+        memset(own + (size_t)i * f.thread_bytes + f.planes_at, 0, sizeof(FN(planes)));
     sc_parallel_parts(loop_tasks(&f.loop),
                       tasks_that_share(p, &f.loop, !o->packed && f.blocks % f.per_group == 0),
-                      o->team, FN(filter_rows_task), &f);
+                      o->team, FN(filter_rows_task), FN(filter_rows_end), &f);
 }

@@ -220,7 +220,6 @@ static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
         }
         if (dots.count > 0) FN(dot_block)(f, &t, &dots, lines, channel, rows);
     }
-    if (t.stream) v_stream_end();
 }
 
 static void FN(panel_run)(const sc_kernel *kernel, const sc_problem *p, const sc_operands *o) {

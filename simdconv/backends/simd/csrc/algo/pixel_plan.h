@@ -15,7 +15,7 @@ typedef struct {
     size_t table_bytes, matrix_bytes;
     ptrdiff_t rows;   /* output rows of a task */
     ptrdiff_t planes; /* NCHW: pixels of a filter in the thread's block of the result */
-    size_t planes_at, packed_at,
+    size_t planes_at, half_bytes, packed_at,
         thread_bytes; /* a thread's part: sc_own, table, strip, planes, filters */
     sc_table table, patch;
 } FN(pixel_plan);
@@ -64,7 +64,7 @@ static FN(pixel_plan)
                      (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w) * sizeof(T), block);
     if (p->layout == SC_NCHW) { /* a segment of the result waits in L2 */
         size_t tile = (size_t)(f.per_group * TILE_COLUMNS * TILE_ROWS) * sizeof(T);
-        ptrdiff_t fit = sc_max(1, (ptrdiff_t)(sc_cache_bytes(2) / 4 / tile));
+        ptrdiff_t fit = sc_max(1, (ptrdiff_t)(sc_cache_bytes(2) / 4 / PLANES_HALVES / tile));
         f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(f.tiles, fit));
     }
     if (kernel->algorithm == SC_DIRECT &&
@@ -96,7 +96,8 @@ static FN(pixel_plan)
                                     f.per_group * TILE_COLUMNS, f.planes);
         f.planes *= f.rows;
         f.loop.rows = sc_ceil_div(f.loop.rows, f.rows);
-        f.packed_at += sc_lines((size_t)(f.planes * f.per_group * TILE_COLUMNS) * sizeof(T));
+        f.half_bytes = sc_lines((size_t)(f.planes * f.per_group * TILE_COLUMNS) * sizeof(T));
+        f.packed_at += FN(planes_bytes)(f.half_bytes);
     }
     f.thread_bytes = f.packed_at + (packed ? 0 : sc_lines(block * (size_t)f.per_group));
     return f;

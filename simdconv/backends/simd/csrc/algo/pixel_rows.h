@@ -32,6 +32,7 @@ typedef struct {
     char *own;        /* the thread's part of the workspace, behind sc_own */
     T *y;             /* where the segment's first pixel of the block group's first filter goes */
     ptrdiff_t y_pixel, y_filter;
+    FN(planes) *waiting; /* or NULL */
 } FN(segment);
 
 static ptrdiff_t FN(tile_at)(const FN(pixel_plan) *f, ptrdiff_t tile) {
@@ -51,6 +52,7 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
     t->columns[0] = t->columns[1] = VL;
     for (; first + TILE_COLUMNS <= end; first += TILE_COLUMNS) {
         FN(rows_kernels)[rows - 1][ROWS_WHOLE][1](t);
+        if (g->waiting) FN(put_some)(g->waiting, TILE_VECTORS * rows);
         t->b += f->k * TILE_COLUMNS;
         t->c += TILE_COLUMNS * g->y_filter;
         if (t->bias) t->bias += TILE_COLUMNS;
@@ -59,6 +61,7 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
     t->columns[0] = sc_min(end - first, VL);
     t->columns[1] = end - first - t->columns[0];
     FN(run_rows)(t, rows);
+    if (g->waiting) FN(put_some)(g->waiting, TILE_VECTORS * rows);
 }
 
 /* All blocks of the task's block group over a range of tiles. Where a block does not fit in L2,
@@ -241,8 +244,10 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     t.store = STORE_ROWS;
     t.c_row = f->y.w;
     t.c_vector = VL;
+    s.waiting = NULL;
     if (p->layout == SC_NCHW) {
-        s.y = (T *)(part + f->planes_at);
+        s.waiting = (FN(planes) *)(part + f->planes_at);
+        s.y = FN(free_planes)(s.waiting, f->half_bytes);
         s.y_filter = t.c_column = f->planes;
         t.store = STORE_COLUMNS;
         if (!t.stream) FN(ask_for_planes)(y, f->y.c, filters, pixels * (last_row - row));
@@ -253,10 +258,22 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
         else if (f->ring) FN(ring_segment)(f, &s, &t);
         else FN(direct_segment)(f, &s, &t);
     }
-    if (p->layout == SC_NCHW)
-        FN(put_planes)((T *)(part + f->planes_at), f->planes, y, f->y.c, filters,
-                       pixels * (last_row - row), t.stream);
-    if (t.stream) v_stream_end();
+    if (s.waiting) {
+        FN(planes) next = {.to = y,
+                           .from_filter = f->planes,
+                           .to_filter = f->y.c,
+                           .filters = filters,
+                           .pixels = pixels * (last_row - row),
+                           .stream = t.stream};
+        FN(wait_in_planes)(s.waiting, &next, f->half_bytes);
+    }
+}
+
+static void FN(pixel_rows_end)(void *context, int thread) {
+    const FN(pixel_plan) *f = context;
+    char *part = (char *)f->o->workspace + f->table_bytes + f->matrix_bytes +
+                 (size_t)thread * f->thread_bytes;
+    if (f->planes) FN(put_some)((FN(planes) *)(part + f->planes_at), PTRDIFF_MAX);
 }
 
 static void FN(pixel_rows_matrix)(void *context, ptrdiff_t task, int thread) {
@@ -297,10 +314,12 @@ static void FN(pixel_rows_run)(const sc_kernel *kernel, const sc_problem *p, con
     }
     own = (char *)o->workspace + f.table_bytes + f.matrix_bytes;
     forget_filters(own, f.thread_bytes, o->team.threads);
+    for (int i = 0; i < o->team.threads && f.planes; i++)
+        memset(own + (size_t)i * f.thread_bytes + f.planes_at, 0, sizeof(FN(planes)));
     own += sc_lines(sizeof(sc_own)) + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run));
     for (int i = 0; i < o->team.threads && f.ring; i++)
         memset(own + (size_t)i * f.thread_bytes, 0, (size_t)f.ring * sizeof(ptrdiff_t));
     sc_parallel_parts(loop_tasks(&f.loop),
                       tasks_that_share(p, &f.loop, !o->packed && f.blocks % f.per_group == 0),
-                      o->team, FN(pixel_rows_task), &f);
+                      o->team, FN(pixel_rows_task), FN(pixel_rows_end), &f);
 }

@@ -1,13 +1,25 @@
-/* NCHW: a segment of the result waits in the thread's own planes, [filter][pixel], in cache; whole
- * rows go to the result from there, past the caches where no cache will hold it. Rows of NCHW
- * start at any address, so a tile alone would write pieces of lines. */
+/* NCHW: a segment of the result waits in the thread's own planes, [filter][pixel], in cache, while
+ * the next one is computed in other planes; some of it leaves after each tile, so that memory is
+ * written while sums go on. Whole rows go, past the caches where no cache will hold them: rows of
+ * NCHW start at any address, so a tile alone would write pieces of lines. */
+#define PLANES_HALVES 2
+
+/* What waits: `filters` pieces of `pixels` elements, `done` of the first one gone */
+typedef struct {
+    const T *from;
+    T *to;
+    ptrdiff_t from_filter, to_filter, filters, pixels, done;
+    int stream, half; /* the half that the next segment fills */
+} FN(planes);
+
 /* Output rows that wait together: so many that a task writes long pieces of each plane, few enough
  * for L2 and for the threads to have several tasks each. Rows follow one another in a plane only
  * where a segment is all of one. */
 static ptrdiff_t FN(rows_of_planes)(ptrdiff_t rows, ptrdiff_t segments, ptrdiff_t tasks,
                                     int threads, ptrdiff_t filters, ptrdiff_t pixels) {
     enum { TASKS_A_THREAD = 8, MOST = 16 };
-    ptrdiff_t fit = (ptrdiff_t)(sc_cache_bytes(2) / 4 / ((size_t)(filters * pixels) * sizeof(T)));
+    const size_t half = sc_cache_bytes(2) / 4 / PLANES_HALVES;
+    ptrdiff_t fit = (ptrdiff_t)(half / ((size_t)(filters * pixels) * sizeof(T)));
     ptrdiff_t busy = threads > 1 ? rows * tasks / (threads * TASKS_A_THREAD) : rows;
     return segments > 1 ? 1 : sc_max(1, sc_min(sc_min(rows, MOST), sc_min(fit, busy)));
 }
@@ -18,20 +30,57 @@ static void FN(ask_for_planes)(T *y, ptrdiff_t y_filter, ptrdiff_t filters, ptrd
         for (ptrdiff_t j = 0; j < pixels; j += LINE) __builtin_prefetch(y + j, 1);
 }
 
-static void FN(put_planes)(const T *planes, ptrdiff_t pitch, T *y, ptrdiff_t y_filter,
-                           ptrdiff_t filters, ptrdiff_t pixels, int stream) {
-    for (ptrdiff_t c = 0; c < filters; c++, y += y_filter, planes += pitch) {
-        ptrdiff_t j = 0;
-        if (stream && pixels >= 2 * VL) {
-            j = (ptrdiff_t)((-(size_t)y & (sizeof(vec) - 1)) /
-                            sizeof(T)); /* to the first whole line */
-            v_store_mask(y, v_load(planes), v_mask(j));
-            for (; j + VL <= pixels; j += VL) v_stream(y + j, v_load(planes + j));
+/* The next vectors of what waits, about so many. Where they go past the caches, a piece starts
+ * with what lies before a whole line, and lines that pieces share are asked for a piece ahead. */
+static void FN(put_some)(FN(planes) *w, ptrdiff_t vectors) {
+    const int stream = w->stream && w->pixels >= 2 * VL;
+    while (vectors > 0 && w->filters > 0) {
+        T *to = w->to + w->done;
+        const T *from = w->from + w->done;
+        ptrdiff_t left = w->pixels - w->done, n;
+        if (stream && w->done == 0) {
+            const T *next = w->to + (w->filters > 1 ? w->to_filter : 0);
+            const ptrdiff_t head = (ptrdiff_t)((-(size_t)to & (sizeof(vec) - 1)) / sizeof(T));
+            __builtin_prefetch(next, 1);
+            __builtin_prefetch(next + left - 1, 1);
+            v_store_mask(to, v_load(from), v_mask(head));
+            to += head, from += head, left -= head;
         }
-        for (; j + VL <= pixels; j += VL) v_store(y + j, v_load(planes + j));
-        if (j < pixels) {
-            mask valid = v_mask(pixels - j);
-            v_store_mask(y + j, v_load_mask(planes + j, valid), valid);
+        n = sc_min(vectors, left / VL);
+        vectors -= n + 1;
+        left -= n * VL;
+        for (const T *end = from + n * VL; from < end; from += VL, to += VL) {
+            const vec v = v_load(from);
+            if (stream) v_stream(to, v);
+            else v_store(to, v);
         }
+        w->done = w->pixels - left;
+        if (left >= VL) return;
+        if (left) {
+            const mask valid = v_mask(left);
+            v_store_mask(to, v_load_mask(from, valid), valid);
+        }
+        w->from += w->from_filter;
+        w->to += w->to_filter;
+        w->filters--;
+        w->done = 0;
     }
+}
+
+/* Where the next segment waits, `half_bytes` at most, and, once it is there, its way to `to` */
+static T *FN(free_planes)(FN(planes) *w, size_t half_bytes) {
+    return (T *)((char *)w + sc_lines(sizeof *w) + (size_t)w->half * half_bytes);
+}
+
+static void FN(wait_in_planes)(FN(planes) *w, const FN(planes) *next, size_t half_bytes) {
+    const T *from = FN(free_planes)(w, half_bytes);
+    const int other = !w->half;
+    FN(put_some)(w, PTRDIFF_MAX);
+    *w = *next;
+    w->from = from;
+    w->half = other;
+}
+
+static size_t FN(planes_bytes)(size_t half_bytes) {
+    return sc_lines(sizeof(FN(planes))) + PLANES_HALVES * half_bytes;
 }

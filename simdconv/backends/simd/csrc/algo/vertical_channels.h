@@ -217,7 +217,6 @@ static void FN(vertical_channels_task)(void *context, ptrdiff_t task, int thread
             }
         }
     }
-    if (t.stream) v_stream_end();
 }
 
 static void FN(vertical_channels_run)(const sc_kernel *kernel, const sc_problem *p,

@@ -237,7 +237,6 @@ static void FN(vertical_pixels_task)(void *context, ptrdiff_t task, int thread) 
                            columns, group * p->c_out, y + m * f->y.h, &soon);
         }
     }
-    if (t.stream) v_stream_end();
 }
 
 static void FN(vertical_pixels_run)(const sc_kernel *kernel, const sc_problem *p,

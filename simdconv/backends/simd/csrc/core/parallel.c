@@ -5,6 +5,14 @@
  * was. */
 #include "internal.h"
 
+/* Stores past the caches become visible in any order. A thread waits for its own once, at its end:
+ * it would stand still for each task's. */
+static void wait_for_streams(void) {
+#if SC_X86
+    __builtin_ia32_sfence();
+#endif
+}
+
 static void run(sc_team team, sc_body body, void *context, ptrdiff_t task, int thread) {
     unsigned long control;
     if (!team.flush_denormals) {
@@ -15,6 +23,16 @@ static void run(sc_team team, sc_body body, void *context, ptrdiff_t task, int t
     sc_fp_flush_denormals();
     body(context, task, thread);
     sc_fp_restore(control);
+}
+
+static void finish(sc_end end, void *context, int thread) {
+    if (end) end(context, thread);
+    wait_for_streams();
+}
+
+static void run_all(ptrdiff_t tasks, sc_team team, sc_body body, sc_end end, void *context) {
+    for (ptrdiff_t task = 0; task < tasks; task++) run(team, body, context, task, 0);
+    finish(end, context, 0);
 }
 
 #ifdef _OPENMP
@@ -35,22 +53,23 @@ int sc_most_threads(void) { return (int)sc_max(16, 4 * omp_get_num_procs()); }
 int sc_openmp(void) { return _OPENMP; }
 int sc_max_threads(void) { return forked ? 1 : omp_get_max_threads(); }
 
-void sc_parallel(ptrdiff_t tasks, sc_team team, sc_body body, void *context) {
-    sc_parallel_parts(tasks, 1, team, body, context);
-}
-
-void sc_parallel_parts(ptrdiff_t tasks, ptrdiff_t part, sc_team team, sc_body body, void *context) {
+void sc_parallel_parts(ptrdiff_t tasks, ptrdiff_t part, sc_team team, sc_body body, sc_end end,
+                       void *context) {
     team.threads = (int)sc_min(team.threads, sc_min(tasks, sc_most_threads()));
     if (team.threads <= 1 || tasks <= 1 || forked) {
-        for (ptrdiff_t task = 0; task < tasks; task++) run(team, body, context, task, 0);
+        run_all(tasks, team, body, end, context);
         return;
     }
     /* neighbours share filters and input rows: hand them out in chunks, several a thread */
     int chunk = (int)sc_max(1, sc_min(1 << 20, tasks / (team.threads * CHUNKS_A_THREAD)));
     if (part > 1 && part < 1 << 20 && tasks / part % team.threads == 0) chunk = (int)part;
-#pragma omp parallel for schedule(dynamic, chunk) num_threads(team.threads)
-    for (ptrdiff_t task = 0; task < tasks; task++)
-        run(team, body, context, task, omp_get_thread_num());
+#pragma omp parallel num_threads(team.threads)
+    {
+        const int thread = omp_get_thread_num();
+#pragma omp for schedule(dynamic, chunk) nowait
+        for (ptrdiff_t task = 0; task < tasks; task++) run(team, body, context, task, thread);
+        finish(end, context, thread);
+    }
 }
 
 #else
@@ -59,13 +78,14 @@ int sc_most_threads(void) { return 1; }
 int sc_openmp(void) { return 0; }
 int sc_max_threads(void) { return 1; }
 
-void sc_parallel(ptrdiff_t tasks, sc_team team, sc_body body, void *context) {
-    sc_parallel_parts(tasks, 1, team, body, context);
-}
-
-void sc_parallel_parts(ptrdiff_t tasks, ptrdiff_t part, sc_team team, sc_body body, void *context) {
+void sc_parallel_parts(ptrdiff_t tasks, ptrdiff_t part, sc_team team, sc_body body, sc_end end,
+                       void *context) {
     (void)part;
-    for (ptrdiff_t task = 0; task < tasks; task++) run(team, body, context, task, 0);
+    run_all(tasks, team, body, end, context);
 }
 
 #endif
+
+void sc_parallel(ptrdiff_t tasks, sc_team team, sc_body body, void *context) {
+    sc_parallel_parts(tasks, 1, team, body, NULL, context);
+}

@@ -28,7 +28,6 @@ VFN void v_store_f32(float *p, vec_f32 v) { _mm512_storeu_ps(p, v); }
 VFN void v_store_f64(double *p, vec_f64 v) { _mm512_storeu_pd(p, v); }
 VFN void v_stream_f32(float *p, vec_f32 v) { _mm512_stream_ps(p, v); }
 VFN void v_stream_f64(double *p, vec_f64 v) { _mm512_stream_pd(p, v); }
-VFN void v_stream_end(void) { _mm_sfence(); }
 VFN vec_f32 v_bcast_f32(const float *p) { return _mm512_set1_ps(*p); }
 VFN vec_f64 v_bcast_f64(const double *p) { return _mm512_set1_pd(*p); }
 VFN mask_f32 v_mask_f32(ptrdiff_t n) { return n >= 16 ? 0xffff : (mask_f32)((1u << n) - 1); }

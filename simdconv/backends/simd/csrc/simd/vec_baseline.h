@@ -77,7 +77,6 @@ typedef ptrdiff_t mask_f64;
         return x;                                                                                  \
     }
 
-VFN void v_stream_end(void) {}
 VEC_BASELINE(f32, float, 4, s, s, s, s)
 VEC_BASELINE(f64, double, 2, s, s)
 VFN void v_transpose_f32(vec_f32 *r) { TRANSPOSE_4X4(vec_f32, r); }

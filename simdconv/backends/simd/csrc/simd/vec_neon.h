@@ -31,7 +31,6 @@ VFN void v_store_f32(float *p, vec_f32 v) { vst1q_f32(p, v); }
 VFN void v_store_f64(double *p, vec_f64 v) { vst1q_f64(p, v); }
 VFN void v_stream_f32(float *p, vec_f32 v) { vst1q_f32(p, v); }
 VFN void v_stream_f64(double *p, vec_f64 v) { vst1q_f64(p, v); }
-VFN void v_stream_end(void) {}
 VFN vec_f32 v_bcast_f32(const float *p) { return vld1q_dup_f32(p); }
 VFN vec_f64 v_bcast_f64(const double *p) { return vld1q_dup_f64(p); }
 VFN mask_f32 v_mask_f32(ptrdiff_t n) { return n; }
