@@ -1,4 +1,5 @@
-/* AVX2 with FMA: 16 registers of 8 floats or 4 doubles; a mask is a vector of sign bits. */
+/* AVX2 with FMA: 16 registers of 8 floats or 4 doubles. A mask is a vector of sign bits, for loads,
+ * and a count: a masked store is many operations on some processors, halves of halves are few. */
 #include <immintrin.h>
 #include <stddef.h>
 
@@ -15,8 +16,11 @@ typedef __m256 vec_f32;
 typedef __m256d vec_f64;
 typedef __m256i index_f32;
 typedef __m256i index_f64;
-typedef __m256i mask_f32;
-typedef __m256i mask_f64;
+typedef struct {
+    __m256i lanes;
+    ptrdiff_t count;
+} mask_f32;
+typedef mask_f32 mask_f64;
 
 VFN vec_f32 v_zero_f32(void) { return _mm256_setzero_ps(); }
 VFN vec_f64 v_zero_f64(void) { return _mm256_setzero_pd(); }
@@ -31,16 +35,48 @@ VFN void v_stream_f64(double *p, vec_f64 v) { _mm256_stream_pd(p, v); }
 VFN vec_f32 v_bcast_f32(const float *p) { return _mm256_broadcast_ss(p); }
 VFN vec_f64 v_bcast_f64(const double *p) { return _mm256_broadcast_sd(p); }
 VFN mask_f32 v_mask_f32(ptrdiff_t n) {
-    int count = n > 8 ? 8 : (int)n;
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    const ptrdiff_t count = n > 8 ? 8 : n < 0 ? 0 : n;
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return (mask_f32){_mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), lane), count};
 }
 VFN mask_f64 v_mask_f64(ptrdiff_t n) {
-    return _mm256_cmpgt_epi64(_mm256_set1_epi64x((long long)n), _mm256_setr_epi64x(0, 1, 2, 3));
+    const ptrdiff_t count = n > 4 ? 4 : n < 0 ? 0 : n;
+    const __m256i lane = _mm256_setr_epi64x(0, 1, 2, 3);
+    return (mask_f64){_mm256_cmpgt_epi64(_mm256_set1_epi64x(count), lane), count};
 }
-VFN vec_f32 v_load_mask_f32(const float *p, mask_f32 m) { return _mm256_maskload_ps(p, m); }
-VFN vec_f64 v_load_mask_f64(const double *p, mask_f64 m) { return _mm256_maskload_pd(p, m); }
-VFN void v_store_mask_f32(float *p, vec_f32 v, mask_f32 m) { _mm256_maskstore_ps(p, m, v); }
-VFN void v_store_mask_f64(double *p, vec_f64 v, mask_f64 m) { _mm256_maskstore_pd(p, m, v); }
+VFN vec_f32 v_load_mask_f32(const float *p, mask_f32 m) { return _mm256_maskload_ps(p, m.lanes); }
+VFN vec_f64 v_load_mask_f64(const double *p, mask_f64 m) { return _mm256_maskload_pd(p, m.lanes); }
+VFN void v_store_mask_f32(float *p, vec_f32 v, mask_f32 m) {
+    __m128 part = _mm256_castps256_ps128(v);
+    if (m.count == 8) {
+        _mm256_storeu_ps(p, v);
+        return;
+    }
+    if (m.count & 4) {
+        _mm_storeu_ps(p, part);
+        part = _mm256_extractf128_ps(v, 1);
+        p += 4;
+    }
+    if (m.count & 2) {
+        _mm_storel_pi((__m64 *)p, part);
+        part = _mm_movehl_ps(part, part);
+        p += 2;
+    }
+    if (m.count & 1) _mm_store_ss(p, part);
+}
+VFN void v_store_mask_f64(double *p, vec_f64 v, mask_f64 m) {
+    __m128d part = _mm256_castpd256_pd128(v);
+    if (m.count == 4) {
+        _mm256_storeu_pd(p, v);
+        return;
+    }
+    if (m.count & 2) {
+        _mm_storeu_pd(p, part);
+        part = _mm256_extractf128_pd(v, 1);
+        p += 2;
+    }
+    if (m.count & 1) _mm_store_sd(p, part);
+}
 VFN vec_f32 v_load_halves_f32(const float *p, const float *q) {
     return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(q), 1);
 }
