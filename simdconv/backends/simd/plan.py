@@ -135,10 +135,10 @@ def _border(spec: Conv2dSpec) -> int:
 
 def _fullness(spec: Conv2dSpec, algorithm: str, form: str, isa: str, inner: int) -> float:
     """The share of the FMA rate that register tiles of a form reach."""
-    lanes = LANES[isa] // spec.dtype.itemsize
+    lanes = LANES[isa] // spec.dtype.itemsize // (2 if isa in HALF and inner == 1 else 1)
     border = _border(spec)
     if form.endswith("filters"):
-        full = _lane_share(spec.c_out_g, lanes // 2 if isa in HALF else lanes)
+        full = _lane_share(spec.c_out_g, lanes)
     elif form == "rows":
         full = _lane_share(spec.w_out, lanes)
     else:

@@ -18,8 +18,7 @@ static int FN(direct_variant)(const sc_problem *p) {
     int few = p->c_out <= 4 && p->c_in <= 512, padded = p->h_p > p->h_in || p->w_p > p->w_in;
     int sparse = 2 * p->c_out <= VL && p->groups > 1; /* vectors of filters, half full at most */
     /* a tile of few sums asks for its vectors so often that they have to be in L1 */
-    int near =
-        VREGS > 16 || 2 * p->c_in * p->h_f * p->w_f * TILE_COLUMNS * sizeof(T) <= sc_cache_bytes(1);
+    int near = VREGS > 16 || FN(is_window_near)(p);
     ptrdiff_t row = p->h_f == 1 && p->w_f == 1 && p->stride_h == 1 ? p->h_out * p->w_out : p->w_out;
     if (p->stride_h > 4 * reach_h || p->stride_w > 4 * reach_w || reach_h > 16 * p->h_f ||
         reach_w > 16 * p->w_f)
@@ -29,8 +28,7 @@ static int FN(direct_variant)(const sc_problem *p) {
     if (few) return BY_PIXELS;
     if (p->layout != SC_NCHW) return BY_FILTER_ROWS;
     if (sparse) return BY_PIXELS;
-    if (near && !padded && p->stride_w == 1 && row * 20 >= sc_ceil_div(row, VL) * VL * 19)
-        return BY_FILTER_ROWS;
+    if (near && !padded && p->stride_w == 1 && FN(fills_vectors)(p, row)) return BY_FILTER_ROWS;
     if (near && FN(is_phased)(p)) return BY_PHASED_ROWS;
     return sc_is_staged(p) ? BY_STAGED_ROWS : BY_PIXEL_ROWS;
 }

@@ -20,13 +20,26 @@ typedef struct {
     sc_table table, patch;
 } FN(filter_plan);
 
+/* Is the window of a tile, with as much of the filters, in L1 for all blocks of filters? */
+static int FN(is_window_near)(const sc_problem *p) {
+    return 2 * (size_t)(p->c_in * p->h_f * p->w_f * TILE_COLUMNS) * sizeof(T) <= sc_cache_bytes(1);
+}
+
+/* NCHW: do rows of pixels fill their vectors, to a twentieth? Half of one counts as one where a
+ * register can be halved; such tiles have fewer sums for what they read, which has to be near. */
+static int FN(fills_vectors)(const sc_problem *p, ptrdiff_t row) {
+    const int halves = VNARROW && FN(is_window_near)(p);
+    const ptrdiff_t unit = halves ? VL / 2 : VL;
+    return row * 20 >= sc_ceil_div(row, unit) * unit * 19;
+}
+
 /* NCHW, direct: rows of pixels fill some vectors, but not where they lie, for the padding or the
  * stride. They are kept padded and split by the stride (pack/phases.h). */
 static int FN(is_phased)(const sc_problem *p) {
     enum { MOST = 4, VECTORS = 4 };
     int padded = p->h_p > p->h_in || p->w_p > p->w_in;
     return p->layout == SC_NCHW && (padded || p->stride_w > 1) && p->w_out > (VECTORS - 1) * VL &&
-           p->w_out * 20 >= sc_ceil_div(p->w_out, VL) * VL * 19 && p->stride_w <= MOST &&
+           FN(fills_vectors)(p, p->w_out) && p->stride_w <= MOST &&
            (p->h_f - 1) * p->dilation_h < 4 * p->h_f && p->stride_w <= p->w_f &&
            (p->stride_w == 1 || p->dilation_w == 1);
 }

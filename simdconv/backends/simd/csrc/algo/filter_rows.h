@@ -55,7 +55,7 @@ static void FN(dense_columns)(const FN(filter_plan) *f, const FN(span) *s, FN(ti
         t->b = b + q;
         t->columns[0] = sc_min(left, VL);
         t->columns[1] = left - t->columns[0];
-        FN(filter_tile)(f, s, t, left % VL ? LANES_MASKED : LANES_FULL, left > VL ? 2 : 1,
+        FN(filter_tile)(f, s, t, FN(lanes_mode)(t, left > VL ? 2 : 1), left > VL ? 2 : 1,
                         column + q);
     }
 }
@@ -86,7 +86,7 @@ static void FN(pixel_columns)(const FN(filter_plan) *f, const FN(span) *s, FN(ti
         t->columns[0] = t->columns[1] = each * inner;
         if (left < each) { /* the odd pixel: no upper half to read */
             t->columns[0] = inner;
-            FN(filter_tile)(f, s, t, LANES_MASKED, 1, column);
+            FN(filter_tile)(f, s, t, FN(lanes_mode)(t, 1), 1, column);
             return;
         }
         FN(filter_tile)(f, s, t, mode, vectors, column);

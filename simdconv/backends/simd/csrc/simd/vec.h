@@ -11,7 +11,8 @@
  *                          instruction where VPERMUTES is 1
  *   v_transpose(r)         VL vectors of VL lanes, in place
  *   v_even(a, b)           the even lanes of a, then those of b
- *   narrow_t, n_load, n_bcast, n_fma, n_first(v), n_widen(n)   half a vector, where VNARROW is 1
+ *   narrow_t, n_load, n_load_mask, n_bcast, n_fma, n_first(v), n_widen(n)    half a vector, where
+ *                          VNARROW is 1
  *   v_fma(a, b, c) = a*b + c;  v_add;  v_clip(x, lo, hi), v_leaky(x, slope): NaN passes through
  * Written without suffix below, once SC_SUFFIX says which type this inclusion is for. */
 #undef T
@@ -61,6 +62,7 @@
 #define v_leaky FN(v_leaky)
 #define n_first FN(n_first)
 #define n_load FN(n_load)
+#define n_load_mask FN(n_load_mask)
 #define n_bcast FN(n_bcast)
 #define n_fma FN(n_fma)
 #define n_widen FN(n_widen)

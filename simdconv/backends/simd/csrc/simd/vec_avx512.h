@@ -111,6 +111,10 @@ typedef __m256 narrow_f32;
 typedef __m256d narrow_f64;
 VFN narrow_f32 n_load_f32(const float *p) { return _mm256_loadu_ps(p); }
 VFN narrow_f64 n_load_f64(const double *p) { return _mm256_loadu_pd(p); }
+VFN narrow_f32 n_load_mask_f32(const float *p, mask_f32 m) {
+    return _mm256_maskz_loadu_ps((__mmask8)m, p);
+}
+VFN narrow_f64 n_load_mask_f64(const double *p, mask_f64 m) { return _mm256_maskz_loadu_pd(m, p); }
 VFN narrow_f32 n_bcast_f32(const float *p) { return _mm256_set1_ps(*p); }
 VFN narrow_f64 n_bcast_f64(const double *p) { return _mm256_set1_pd(*p); }
 VFN narrow_f32 n_fma_f32(narrow_f32 a, narrow_f32 b, narrow_f32 c) {

@@ -5,12 +5,13 @@
  *
  * Rows are packed filters, vectors are pixels or images where they lie (CHWN, CHWN8, a strip, a
  * matrix). FULL: whole vectors. MASKED: the first columns[j] lanes of vector j are read, nothing
- * past them. HALVES: the upper half of a vector is b_half elements from its lower half (two pixels
- * of CHWN8 in one register). Per step: `vectors` loads, `rows` broadcasts, rows*vectors FMAs, one
+ * past them. NARROW: the same, of which the last vector has no more than half a register of them.
+ * HALVES: the upper half of a vector is b_half elements from its lower half (two pixels of CHWN8 in
+ * one register). Per step: `vectors` loads, `rows` broadcasts, rows*vectors FMAs, one
  * prefetch. */
 #ifndef SC_LANES_MODES
 #define SC_LANES_MODES
-enum { LANES_FULL, LANES_MASKED, LANES_HALVES, N_LANES_MODES };
+enum { LANES_FULL, LANES_MASKED, LANES_NARROW, LANES_HALVES, N_LANES_MODES };
 #endif
 
 SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vectors,
@@ -52,6 +53,43 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
     FN(tile_finish)(t, rows, vectors, acc);
 }
 
+#if VNARROW
+SC_INLINE void FN(lanes_narrow_kernel)(const FN(tile) *t, const int rows, const int vectors) {
+    const sc_run *run = t->runs, *end = run + t->count;
+    const ptrdiff_t step = t->b_step, ahead_step = t->ahead_step;
+    const int last = vectors - 1;
+    const mask valid = v_mask(t->columns[last]);
+    vec acc[TILE_ROWS][TILE_VECTORS];
+    narrow sums[TILE_ROWS];
+    FN(tile_start)(t, rows, vectors, acc);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) sums[i] = n_first(acc[i][last]);
+    for (; run < end; run++) {
+        READ_AGAIN();
+        const T *a = t->a + run->k * rows;
+        const T *b = t->b + run->x, *b_last = b + last * t->b_vector, *ahead = b + t->ahead;
+        for (ptrdiff_t k = run->len; k > 0; k--) {
+            const vec whole = last ? v_load(b) : v_zero();
+            const narrow part = n_load_mask(b_last, valid);
+            b += step;
+            b_last += step;
+#pragma GCC unroll 16
+            for (int i = 0; i < rows; i++) {
+                const vec av = v_bcast(a + i);
+                if (last) acc[i][0] = v_fma(av, whole, acc[i][0]);
+                sums[i] = n_fma(n_first(av), part, sums[i]);
+            }
+            a += rows;
+            __builtin_prefetch(ahead, 0, 2);
+            ahead += ahead_step;
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) acc[i][last] = n_widen(sums[i]);
+    FN(tile_finish)(t, rows, vectors, acc);
+}
+#endif
+
 #define LANES_KERNEL(rows)                                                                         \
     static void FN(full_##rows##x1)(const FN(tile) *t) {                                           \
         FN(lanes_kernel)(t, rows, 1, LANES_FULL);                                                  \
@@ -67,6 +105,20 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
     }
 FOR_TILE_ROWS(LANES_KERNEL)
 #undef LANES_KERNEL
+#if VNARROW
+#define LANES_KERNEL(rows)                                                                         \
+    static void FN(narrow_lanes_##rows##x1)(const FN(tile) *t) {                                   \
+        FN(lanes_narrow_kernel)(t, rows, 1);                                                       \
+    }                                                                                              \
+    static void FN(narrow_lanes_##rows##x2)(const FN(tile) *t) {                                   \
+        FN(lanes_narrow_kernel)(t, rows, 2);                                                       \
+    }
+FOR_TILE_ROWS(LANES_KERNEL)
+#undef LANES_KERNEL
+#define LANES_NARROW_ENTRY(rows) {FN(narrow_lanes_##rows##x1), FN(narrow_lanes_##rows##x2)}
+#else
+#define LANES_NARROW_ENTRY(rows) {NULL, NULL}
+#endif
 #if VHALVES
 #define LANES_KERNEL(rows)                                                                         \
     static void FN(halves_##rows##x1)(const FN(tile) *t) {                                         \
@@ -85,8 +137,17 @@ FOR_TILE_ROWS(LANES_KERNEL)
 #define LANES_ENTRY(rows)                                                                          \
     {{FN(full_##rows##x1), FN(full_##rows##x2)},                                                   \
      {FN(masked_##rows##x1), FN(masked_##rows##x2)},                                               \
+     LANES_NARROW_ENTRY(rows),                                                                     \
      LANES_HALVES_ENTRY(rows)},
 static void (*const FN(lanes_kernels)[TILE_ROWS][N_LANES_MODES][TILE_VECTORS])(const FN(tile) *) = {
     FOR_TILE_ROWS(LANES_ENTRY)};
 #undef LANES_ENTRY
+#undef LANES_NARROW_ENTRY
 #undef LANES_HALVES_ENTRY
+
+/* how a tile is read of which the last vector may be partly filled */
+static int FN(lanes_mode)(const FN(tile) *t, int vectors) {
+    const ptrdiff_t last = t->columns[vectors - 1];
+    if (last == VL) return LANES_FULL;
+    return VNARROW && 2 * last <= VL ? LANES_NARROW : LANES_MASKED;
+}
