@@ -272,8 +272,7 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
                            .from_filter = f->planes,
                            .to_filter = f->y.c,
                            .filters = filters,
-                           .pixels = columns * (last_row - row),
-                           .stream = 1};
+                           .pixels = columns * (last_row - row)};
         FN(wait_in_planes)(s.waiting, &next, f->half_bytes);
     }
 }

@@ -14,7 +14,7 @@ typedef struct {
     ptrdiff_t chunks;         /* of the runs */
     size_t table_bytes, matrix_bytes;
     ptrdiff_t rows;   /* output rows of a task */
-    ptrdiff_t planes; /* NCHW: pixels of a filter in the thread's block of the result */
+    ptrdiff_t planes; /* NCHW, streamed: pixels of a filter in the thread's planes */
     size_t planes_at, half_bytes, packed_at,
         thread_bytes; /* a thread's part: sc_own, table, strip, planes, filters */
     sc_table table, patch;
@@ -37,6 +37,7 @@ static FN(pixel_plan)
     FN(pixel_plan) f;
     size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)), block, strip = 0;
     ptrdiff_t widest, others;
+    const int waits = p->layout == SC_NCHW && FN(streams)(p);
     memset(&f, 0, sizeof f);
     f.kernel = kernel;
     f.p = p;
@@ -62,7 +63,7 @@ static FN(pixel_plan)
     f.loop.segments =
         row_segments(f.tiles, others, threads,
                      (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w) * sizeof(T), block);
-    if (p->layout == SC_NCHW) { /* a segment of the result waits in L2 */
+    if (waits) { /* a segment of the result waits in L2 */
         size_t tile = (size_t)(f.per_group * TILE_COLUMNS * TILE_ROWS) * sizeof(T);
         ptrdiff_t fit = sc_max(1, (ptrdiff_t)(sc_cache_bytes(2) / 4 / PLANES_HALVES / tile));
         f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(f.tiles, fit));
@@ -91,13 +92,13 @@ static FN(pixel_plan)
     f.rows = 1;
     f.planes_at = f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
     if (p->layout == SC_NCHW) {
-        f.planes = sc_min(f.pixels, sc_ceil_div(f.tiles, f.loop.segments) * TILE_ROWS);
+        ptrdiff_t row = sc_min(f.pixels, sc_ceil_div(f.tiles, f.loop.segments) * TILE_ROWS);
         f.rows = FN(rows_of_planes)(f.loop.rows, f.loop.segments, others / f.loop.rows, threads,
-                                    f.per_group * TILE_COLUMNS, f.planes);
-        f.planes *= f.rows;
+                                    f.per_group * TILE_COLUMNS, row);
         f.loop.rows = sc_ceil_div(f.loop.rows, f.rows);
+        f.planes = waits ? row * f.rows : 0;
         f.half_bytes = sc_lines((size_t)(f.planes * f.per_group * TILE_COLUMNS) * sizeof(T));
-        f.packed_at += FN(planes_bytes)(f.half_bytes);
+        f.packed_at += waits ? FN(planes_bytes)(f.half_bytes) : 0;
     }
     f.thread_bytes = f.packed_at + (packed ? 0 : sc_lines(block * (size_t)f.per_group));
     return f;

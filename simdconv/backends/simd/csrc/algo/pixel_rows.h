@@ -213,6 +213,13 @@ static void FN(take_filters)(const FN(pixel_plan) *f, FN(segment) *s, char *part
     s->finite = own->finite;
 }
 
+/* Lines of an NCHW segment, that tiles will write pieces of */
+static void FN(ask_for_planes)(T *y, ptrdiff_t y_filter, ptrdiff_t filters, ptrdiff_t pixels) {
+    enum { LINE = 64 / sizeof(T) };
+    for (ptrdiff_t c = 0; c < filters; c++, y += y_filter)
+        for (ptrdiff_t j = 0; j < pixels; j += LINE) __builtin_prefetch(y + j, 1);
+}
+
 static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     const FN(pixel_plan) *f = context;
     const sc_problem *p = f->p;
@@ -244,15 +251,20 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     t.store = STORE_ROWS;
     t.c_row = f->y.w;
     t.c_vector = VL;
-    s.waiting = NULL;
     if (p->layout == SC_NCHW) {
-        s.waiting = (FN(planes) *)(part + f->planes_at);
+        t.store = STORE_COLUMNS;
+        t.c_column = f->y.c;
+    }
+    s.waiting = f->planes ? (FN(planes) *)(part + f->planes_at) : NULL;
+    if (s.waiting) {
         s.y = FN(free_planes)(s.waiting, f->half_bytes);
         s.y_filter = t.c_column = f->planes;
-        t.store = STORE_COLUMNS;
-        if (!t.stream) FN(ask_for_planes)(y, f->y.c, filters, pixels * (last_row - row));
+    } else if (t.store == STORE_COLUMNS && (row == 0 || f->o->team.threads > 1)) {
+        FN(ask_for_planes)(y, f->y.c, filters, pixels);
     }
     for (s.at.row = row; s.at.row < last_row; s.at.row++, s.y += pixels * s.y_pixel) {
+        if (!s.waiting && t.store == STORE_COLUMNS && s.at.row + 1 < p->h_out)
+            FN(ask_for_planes)(s.y + f->y.h, f->y.c, filters, pixels);
         if (f->kernel->algorithm == SC_IM2WIN) FN(strip_segment)(f, &s, &t);
         else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_segment)(f, &s, &t);
         else if (f->ring) FN(ring_segment)(f, &s, &t);
@@ -263,8 +275,7 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
                            .from_filter = f->planes,
                            .to_filter = f->y.c,
                            .filters = filters,
-                           .pixels = pixels * (last_row - row),
-                           .stream = t.stream};
+                           .pixels = pixels * (last_row - row)};
         FN(wait_in_planes)(s.waiting, &next, f->half_bytes);
     }
 }

@@ -1,7 +1,7 @@
-/* NCHW: a segment of the result waits in the thread's own planes, [filter][pixel], in cache, while
- * the next one is computed in other planes; some of it leaves after each tile, so that memory is
- * written while sums go on. Whole rows go, past the caches where no cache will hold them: rows of
- * NCHW start at any address, so a tile alone would write pieces of lines. */
+/* NCHW, where the result goes past the caches: a segment of it waits in the thread's own planes,
+ * [filter][pixel], in L2, while the next one is computed in other planes; some of it leaves after
+ * each tile, so that memory is written while sums go on. Rows of NCHW start at any address, so a
+ * tile alone would write pieces of lines. */
 #define PLANES_HALVES 2
 
 /* What waits: `filters` pieces of `pixels` elements, `done` of the first one gone */
@@ -9,7 +9,7 @@ typedef struct {
     const T *from;
     T *to;
     ptrdiff_t from_filter, to_filter, filters, pixels, done;
-    int stream, half; /* the half that the next segment fills */
+    int half; /* the half that the next segment fills */
 } FN(planes);
 
 /* Output rows that wait together: so many that a task writes long pieces of each plane, few enough
@@ -24,16 +24,10 @@ static ptrdiff_t FN(rows_of_planes)(ptrdiff_t rows, ptrdiff_t segments, ptrdiff_
     return segments > 1 ? 1 : sc_max(1, sc_min(sc_min(rows, MOST), sc_min(fit, busy)));
 }
 
-static void FN(ask_for_planes)(T *y, ptrdiff_t y_filter, ptrdiff_t filters, ptrdiff_t pixels) {
-    enum { LINE = 64 / sizeof(T) };
-    for (ptrdiff_t c = 0; c < filters; c++, y += y_filter)
-        for (ptrdiff_t j = 0; j < pixels; j += LINE) __builtin_prefetch(y + j, 1);
-}
-
-/* The next vectors of what waits, about so many. Where they go past the caches, a piece starts
- * with what lies before a whole line, and lines that pieces share are asked for a piece ahead. */
+/* The next vectors of what waits, about so many. A piece starts with what lies before a whole line;
+ * lines that pieces share are asked for a piece ahead. */
 static void FN(put_some)(FN(planes) *w, ptrdiff_t vectors) {
-    const int stream = w->stream && w->pixels >= 2 * VL;
+    const int stream = w->pixels >= 2 * VL;
     while (vectors > 0 && w->filters > 0) {
         T *to = w->to + w->done;
         const T *from = w->from + w->done;
