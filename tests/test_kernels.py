@@ -48,6 +48,9 @@ SHAPES = [
     (4, 1, 9, 20, 3, 3, 3, 3, 1, 0, 1),
     (2, 1, 3, 6, 12, 100, 5, 7, 1, 3, 1),
     (1, 1, 2, 3, 30, 6, 4, 3, 1, 0, 5),
+    (2, 1, 3, 29, 6, 58, 3, 3, 1, 0, 1),
+    (1, 2, 4, 17, 7, 56, 3, 3, 1, 1, 1),
+    (1, 1, 3, 14, 9, 80, 5, 5, 2, 2, 1),
 ]
 
 
@@ -107,7 +110,9 @@ def test_whole_numbers(kernel, shape):
     assert np.array_equal(prepared(x), expected)
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 49, 95, 97])
+@pytest.mark.parametrize(
+    "width", [1, 2, 3, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 47, 48, 49, 56, 95, 97]
+)
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
 def test_every_width_of_rows_and_filters(kernel, width):
     """One size at a time goes through V-1, V, V+1, 2V and their like."""
@@ -159,11 +164,17 @@ def test_infinite_weights_meet_padding_zeros(kernel):
 
 
 # Results that go past the caches (more than 8 MiB): rows of odd length, which are no whole lines;
-# in CHWN numbers of images that are no whole vectors
-STREAMED = [(8, 1, 2, 45, 67, 131, 3, 3, 1, 0, 1), (33, 1, 2, 19, 95, 145, 3, 2, 2, 1, 1)]
+# rows that fill vectors where they lie, or padded; in CHWN numbers of images that are no whole
+# vectors
+STREAMED = {
+    "stride_1": (8, 1, 2, 45, 67, 131, 3, 3, 1, 0, 1),
+    "stride_2": (33, 1, 2, 19, 95, 145, 3, 2, 2, 1, 1),
+    "whole_vectors": (3, 1, 1, 33, 103, 223, 2, 2, 1, 0, 1),
+    "padded": (3, 1, 2, 30, 110, 221, 3, 3, 1, 1, 1),
+}
 
 
-@pytest.mark.parametrize("shape", STREAMED, ids=["stride_1", "stride_2"])
+@pytest.mark.parametrize("shape", STREAMED.values(), ids=STREAMED)
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
 def test_results_that_no_cache_holds(kernel, shape):
     if kernel.layout == "CHWN8":
