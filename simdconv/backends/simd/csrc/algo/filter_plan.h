@@ -12,9 +12,8 @@ typedef struct {
     ptrdiff_t columns, pitch;           /* of the widest strip; of a border patch */
     ptrdiff_t ring, phases, phase, row; /* phased: rows; elements of a phase, of a channel's row */
     size_t table_bytes, matrix_bytes;
-    ptrdiff_t rows;      /* output rows of a task */
-    ptrdiff_t planes;    /* where it waits: a filter's elements in the thread's planes, */
-    ptrdiff_t plane_row; /* those from one row to the next, whole vectors */
+    ptrdiff_t rows;   /* output rows of a task */
+    ptrdiff_t planes; /* where they wait: a filter's elements in the thread's planes */
     size_t planes_at, half_bytes, packed_at,
         thread_bytes; /* a thread's part: sc_own, table, strip, planes, filters */
     sc_table table, patch;
@@ -117,10 +116,9 @@ static FN(filter_plan)
     f.planes_at = f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
     if (waits) {
         widest = sc_min(f.pixels, sc_ceil_div(units, f.loop.segments) * f.unit) * p->inner;
-        f.plane_row = sc_ceil_div(widest, VL) * VL;
         f.rows = FN(rows_of_planes)(f.loop.rows, f.loop.segments, others / f.loop.rows, threads,
-                                    f.per_group * TILE_ROWS, f.plane_row);
-        f.planes = f.plane_row * f.rows;
+                                    f.per_group * TILE_ROWS, widest);
+        f.planes = sc_ceil_div(widest * f.rows, VL) * VL;
         f.loop.rows = sc_ceil_div(f.loop.rows, f.rows);
         f.half_bytes = sc_lines((size_t)(f.planes * f.per_group * TILE_ROWS) * sizeof(T));
         f.packed_at += FN(planes_bytes)(f.half_bytes);

@@ -12,9 +12,9 @@ typedef struct {
     int half; /* the half that the next segment fills */
 } FN(planes);
 
-/* Output rows that wait together: so many that a task writes long pieces of each plane, few enough
- * for L2 and for the threads to have several tasks each. Rows follow one another in a plane only
- * where a segment is all of one. */
+/* Output rows of a task: so many that it writes long pieces of each plane, few enough for L2, where
+ * they wait, and for the threads to have several tasks each. Rows follow one another in a plane
+ * only where a segment is all of one. */
 static ptrdiff_t FN(rows_of_planes)(ptrdiff_t rows, ptrdiff_t segments, ptrdiff_t tasks,
                                     int threads, ptrdiff_t filters, ptrdiff_t pixels) {
     enum { TASKS_A_THREAD = 8, MOST = 16 };
@@ -61,11 +61,12 @@ static void FN(put_some)(FN(planes) *w, ptrdiff_t vectors) {
     }
 }
 
-/* Where the next segment waits, `half_bytes` at most, and, once it is there, its way to `to` */
+/* where the next segment is to wait, `half_bytes` at most */
 static T *FN(free_planes)(FN(planes) *w, size_t half_bytes) {
     return (T *)((char *)w + sc_lines(sizeof *w) + (size_t)w->half * half_bytes);
 }
 
+/* The next segment waits, once the last one is gone */
 static void FN(wait_in_planes)(FN(planes) *w, const FN(planes) *next, size_t half_bytes) {
     const T *from = FN(free_planes)(w, half_bytes);
     const int other = !w->half;
