@@ -35,7 +35,7 @@ IN_PLACE = 0.98  # rate of rows read where filters lie, to that of packed ones
 DOTS = 4  # pixels past the last whole vector that implicit takes one by one (csrc/algo/panel.h)
 DOT = 0.2  # time of one of these, to that of a vector: 0.12 for one image, 0.3 among others
 BEYOND = 0.75  # rate of implicit where filters, which pass by for each tile, outgrow half of L3
-HALF = ("avx512",)  # ISAs where a last vector may be half a register (csrc/ukernel/rows.h)
+HALF = ("avx512",)  # ISAs where a last vector may be half a register (csrc/ukernel/)
 # with 16 registers a tile has few sums for the two vectors of a step: measured with AVX2
 NARROW = ("baseline", "avx2")
 SUMS = 12  # of such a tile

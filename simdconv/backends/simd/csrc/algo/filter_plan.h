@@ -76,9 +76,8 @@ static FN(filter_plan)
     }
     /* where whole vectors of the result's rows are no whole lines of it, and L2 can hold some */
     waiting = (size_t)(f.per_group * TILE_ROWS * f.unit * p->inner) * sizeof(T);
-    waits = FN(streams)(p) &&
-            (p->layout == SC_NCHW ||
-             (f.pixels * p->inner % VL > 0 && waiting <= sc_cache_bytes(2) / 4 / PLANES_HALVES));
+    waits = FN(streams)(p) && (p->layout == SC_NCHW ||
+                               (f.pixels * p->inner % VL > 0 && FN(fit_in_planes)(waiting) > 0));
     units = sc_ceil_div(f.pixels, f.unit);
     others = f.loop.block_groups * f.loop.groups * f.loop.images * f.loop.rows;
     f.loop.segments =
@@ -86,7 +85,7 @@ static FN(filter_plan)
                      (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w * p->inner) * sizeof(T),
                      (size_t)(f.k * TILE_ROWS) * sizeof(T));
     if (waits) { /* a segment of the result waits in L2 */
-        ptrdiff_t fit = sc_max(1, (ptrdiff_t)(sc_cache_bytes(2) / 4 / PLANES_HALVES / waiting));
+        ptrdiff_t fit = sc_max(1, FN(fit_in_planes)(waiting));
         f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(units, fit));
     }
     if (kernel->algorithm == SC_IM2WIN) {

@@ -328,8 +328,7 @@ static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p,
         memset(own + (size_t)i * f.thread_bytes, 0, (size_t)f.ring * sizeof(ptrdiff_t));
     own = (char *)o->workspace + f.table_bytes + f.matrix_bytes;
     forget_filters(own, f.thread_bytes, o->team.threads);
-    for (int i = 0; i < o->team.threads && f.planes; i++)
-        memset(own + (size_t)i * f.thread_bytes + f.planes_at, 0, sizeof(FN(planes)));
+    if (f.planes) FN(empty_planes)(own + f.planes_at, f.thread_bytes, o->team.threads);
     sc_parallel_parts(loop_tasks(&f.loop),
                       tasks_that_share(p, &f.loop, !o->packed && f.blocks % f.per_group == 0),
                       o->team, FN(filter_rows_task), FN(filter_rows_end), &f);

@@ -65,7 +65,7 @@ static FN(pixel_plan)
                      (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w) * sizeof(T), block);
     if (waits) { /* a segment of the result waits in L2 */
         size_t tile = (size_t)(f.per_group * TILE_COLUMNS * TILE_ROWS) * sizeof(T);
-        ptrdiff_t fit = sc_max(1, (ptrdiff_t)(sc_cache_bytes(2) / 4 / PLANES_HALVES / tile));
+        ptrdiff_t fit = sc_max(1, FN(fit_in_planes)(tile));
         f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(f.tiles, fit));
     }
     if (kernel->algorithm == SC_DIRECT &&

@@ -12,7 +12,8 @@
  *           micro-kernel over the whole K; result in registers till it is done
  *
  * NHWC stores rows, NCHW the transpose. Workspace: shared tables (and im2col's matrix); a
- * thread's strip or patch, its planes of an NCHW result, its packed filters. */
+ * thread's strip or patch, its planes of an NCHW result that goes past the caches, its packed
+ * filters. */
 /* Consecutive tiles whose windows lie at a fixed distance in one place: rows of `table` from `a`
  * on, pixel j at a + (j - j0)*a_row. */
 typedef struct {
@@ -223,6 +224,7 @@ static void FN(ask_for_planes)(T *y, ptrdiff_t y_filter, ptrdiff_t filters, ptrd
 static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     const FN(pixel_plan) *f = context;
     const sc_problem *p = f->p;
+    const int alone = f->o->team.threads == 1; /* the next row is this thread's too */
     ptrdiff_t filter, filters, j, pixels, row, last_row;
     char *part;
     T *y;
@@ -259,11 +261,11 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     if (s.waiting) {
         s.y = FN(free_planes)(s.waiting, f->half_bytes);
         s.y_filter = t.c_column = f->planes;
-    } else if (t.store == STORE_COLUMNS && (row == 0 || f->o->team.threads > 1)) {
+    } else if (t.store == STORE_COLUMNS && (row == 0 || !alone)) {
         FN(ask_for_planes)(y, f->y.c, filters, pixels);
     }
     for (s.at.row = row; s.at.row < last_row; s.at.row++, s.y += pixels * s.y_pixel) {
-        if (!s.waiting && t.store == STORE_COLUMNS && s.at.row + 1 < p->h_out)
+        if (!s.waiting && t.store == STORE_COLUMNS && s.at.row + 1 < (alone ? p->h_out : last_row))
             FN(ask_for_planes)(s.y + f->y.h, f->y.c, filters, pixels);
         if (f->kernel->algorithm == SC_IM2WIN) FN(strip_segment)(f, &s, &t);
         else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_segment)(f, &s, &t);
@@ -325,8 +327,7 @@ static void FN(pixel_rows_run)(const sc_kernel *kernel, const sc_problem *p, con
     }
     own = (char *)o->workspace + f.table_bytes + f.matrix_bytes;
     forget_filters(own, f.thread_bytes, o->team.threads);
-    for (int i = 0; i < o->team.threads && f.planes; i++)
-        memset(own + (size_t)i * f.thread_bytes + f.planes_at, 0, sizeof(FN(planes)));
+    if (f.planes) FN(empty_planes)(own + f.planes_at, f.thread_bytes, o->team.threads);
     own += sc_lines(sizeof(sc_own)) + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run));
     for (int i = 0; i < o->team.threads && f.ring; i++)
         memset(own + (size_t)i * f.thread_bytes, 0, (size_t)f.ring * sizeof(ptrdiff_t));

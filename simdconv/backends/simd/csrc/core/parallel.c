@@ -1,4 +1,4 @@
-/* The only parallel loop. OpenMP hands tasks out one by one; each writes its own part of the
+/* The only parallel loop. OpenMP hands tasks out in chunks; each writes its own part of the
  * result, and what a task computes does not depend on who computes it, so neither do the bits. A
  * child of fork() inherits OpenMP's state without its threads and would wait for them for ever:
  * there the loop runs in one thread. Every thread leaves its floating-point control word as it

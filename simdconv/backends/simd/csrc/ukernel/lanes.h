@@ -5,9 +5,9 @@
  *
  * Rows are packed filters, vectors are pixels or images where they lie (CHWN, CHWN8, a strip, a
  * matrix). FULL: whole vectors. MASKED: the first columns[j] lanes of vector j are read, nothing
- * past them. NARROW: the same, of which the last vector has no more than half a register of them.
- * HALVES: the upper half of a vector is b_half elements from its lower half (two pixels of CHWN8 in
- * one register). Per step: `vectors` loads, `rows` broadcasts, rows*vectors FMAs, one
+ * past them. NARROW: the last vector has no more than half a register of them, those before are
+ * whole. HALVES: the upper half of a vector is b_half elements from its lower half (two pixels of
+ * CHWN8 in one register). Per step: `vectors` loads, `rows` broadcasts, rows*vectors FMAs, one
  * prefetch. */
 #ifndef SC_LANES_MODES
 #define SC_LANES_MODES
