@@ -13,7 +13,7 @@ import re
 import subprocess
 from collections import defaultdict
 
-KERNELS = r"(?:rows|full|narrow|dots)_\d+x2_f32|by_(?:filter|lane|permuted_lane)_8_f32"
+KERNELS = r"(?:rows|full|narrow|narrow_lanes|dots)_\d+x2_f32|by_(?:filter|lane|permuted_lane)_8_f32"
 FMA = r"vfmadd|\bfmla\b"
 # the baseline has no FMA: a product and a sum
 PRODUCT = r"\bmulps\b"
@@ -87,10 +87,10 @@ def main():
         loop = inner_loop(code)
         if not loop:
             continue
-        counts, family = describe(loop), name.split("_")[0]
-        kept = largest[counts["ISA"]].get(family if family != "by" else name[:9])
+        counts, family = describe(loop), re.split(r"_\d", name)[0]
+        kept = largest[counts["ISA"]].get(family)
         if kept is None or sums(loop) > sums(kept[1]):
-            largest[counts["ISA"]][family if family != "by" else name[:9]] = (name, loop, counts)
+            largest[counts["ISA"]][family] = (name, loop, counts)
     rows = [row for isa in largest.values() for row in isa.values()]
     titles = ["kernel", *rows[0][2]]
     print("| " + " | ".join(titles) + " |")
