@@ -54,6 +54,7 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
 }
 
 #if VNARROW
+/* NARROW: the last vector's sums are in half registers; what is broadcast serves both */
 SC_INLINE void FN(lanes_narrow_kernel)(const FN(tile) *t, const int rows, const int vectors) {
     const sc_run *run = t->runs, *end = run + t->count;
     const ptrdiff_t step = t->b_step, ahead_step = t->ahead_step;
