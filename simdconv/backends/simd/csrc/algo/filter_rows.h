@@ -228,6 +228,12 @@ static void FN(take_row_filters)(const FN(filter_plan) *f, FN(span) *s, char *pa
     s->finite = own->finite;
 }
 
+/* a thread's part of the workspace */
+static char *FN(filter_part)(const FN(filter_plan) *f, int thread) {
+    return (char *)f->o->workspace + f->table_bytes + f->matrix_bytes +
+           (size_t)thread * f->thread_bytes;
+}
+
 static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
     const FN(filter_plan) *f = context;
     const sc_problem *p = f->p;
@@ -241,8 +247,7 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
     s.j0 = sc_part(units, f->loop.segments, s.at.segment) * f->unit;
     s.j1 = sc_min(f->pixels, sc_part(units, f->loop.segments, s.at.segment + 1) * f->unit);
     s.x = (const T *)f->o->x + s.at.image * p->x_image + s.at.group * p->c_in * p->x_c;
-    part = (char *)f->o->workspace + f->table_bytes + f->matrix_bytes +
-           (size_t)thread * f->thread_bytes;
+    part = FN(filter_part)(f, thread);
     FN(take_row_filters)(f, &s, part);
     b = s.at.block_group * f->per_group;
     filter = sc_part(p->c_out, f->blocks, b);
@@ -268,20 +273,16 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
         else FN(direct_span)(f, &s, &t);
     }
     if (s.waiting) {
-        FN(planes) next = {.to = y,
-                           .from_filter = f->planes,
-                           .to_filter = f->y.c,
-                           .filters = filters,
-                           .pixels = columns * (last_row - row)};
-        FN(wait_in_planes)(s.waiting, &next, f->half_bytes);
+        const FN(planes) next = {NULL, y, f->planes, f->y.c, filters, columns * (last_row - row),
+                                 0,    0};
+        FN(wait_in_planes)(s.waiting, next, f->half_bytes);
     }
 }
 
 static void FN(filter_rows_end)(void *context, int thread) {
     const FN(filter_plan) *f = context;
-    char *part = (char *)f->o->workspace + f->table_bytes + f->matrix_bytes +
-                 (size_t)thread * f->thread_bytes;
-    if (f->planes) FN(put_some)((FN(planes) *)(part + f->planes_at), PTRDIFF_MAX);
+    if (f->planes)
+        FN(put_some)((FN(planes) *)(FN(filter_part)(f, thread) + f->planes_at), PTRDIFF_MAX);
 }
 
 /* one task: row (image, c, u, v) of the matrix, all output rows */
@@ -322,11 +323,11 @@ static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p,
         compact.dilation_h = 1;
         f.patch = sc_window_table(&compact, &patch, room + sc_table_room(p));
     }
-    own = (char *)o->workspace + f.table_bytes + f.matrix_bytes + sc_lines(sizeof(sc_own)) +
+    own = FN(filter_part)(&f, 0) + sc_lines(sizeof(sc_own)) +
           sc_lines((size_t)sc_table_room(p) * sizeof(sc_run));
     for (int i = 0; i < o->team.threads && f.ring; i++)
         memset(own + (size_t)i * f.thread_bytes, 0, (size_t)f.ring * sizeof(ptrdiff_t));
-    own = (char *)o->workspace + f.table_bytes + f.matrix_bytes;
+    own = FN(filter_part)(&f, 0);
     forget_filters(own, f.thread_bytes, o->team.threads);
     if (f.planes) FN(empty_planes)(own + f.planes_at, f.thread_bytes, o->team.threads);
     sc_parallel_parts(loop_tasks(&f.loop),

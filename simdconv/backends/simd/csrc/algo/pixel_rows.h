@@ -215,15 +215,22 @@ static void FN(take_filters)(const FN(pixel_plan) *f, FN(segment) *s, char *part
 }
 
 /* Lines of an NCHW segment, that tiles will write pieces of */
-static void FN(ask_for_planes)(T *y, ptrdiff_t y_filter, ptrdiff_t filters, ptrdiff_t pixels) {
+static void FN(ask_for_lines)(T *y, ptrdiff_t y_filter, ptrdiff_t filters, ptrdiff_t pixels) {
     enum { LINE = 64 / sizeof(T) };
     for (ptrdiff_t c = 0; c < filters; c++, y += y_filter)
         for (ptrdiff_t j = 0; j < pixels; j += LINE) __builtin_prefetch(y + j, 1);
 }
 
+/* a thread's part of the workspace */
+static char *FN(pixel_part)(const FN(pixel_plan) *f, int thread) {
+    return (char *)f->o->workspace + f->table_bytes + f->matrix_bytes +
+           (size_t)thread * f->thread_bytes;
+}
+
 static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     const FN(pixel_plan) *f = context;
     const sc_problem *p = f->p;
+    const int asks = p->layout == SC_NCHW && !f->planes;
     const int alone = f->o->team.threads == 1; /* the next row is this thread's too */
     ptrdiff_t filter, filters, j, pixels, row, last_row;
     char *part;
@@ -234,8 +241,7 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     s.tile = sc_part(f->tiles, f->loop.segments, s.at.segment);
     s.last = sc_part(f->tiles, f->loop.segments, s.at.segment + 1);
     s.x = (const T *)f->o->x + s.at.image * p->x_image + s.at.group * p->c_in * p->x_c;
-    part = (char *)f->o->workspace + f->table_bytes + f->matrix_bytes +
-           (size_t)thread * f->thread_bytes;
+    part = FN(pixel_part)(f, thread);
     FN(take_filters)(f, &s, part);
     memset(&t, 0, sizeof t);
     FN(tile_epilogue)(p, &t);
@@ -261,32 +267,28 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     if (s.waiting) {
         s.y = FN(free_planes)(s.waiting, f->half_bytes);
         s.y_filter = t.c_column = f->planes;
-    } else if (t.store == STORE_COLUMNS && (row == 0 || !alone)) {
-        FN(ask_for_planes)(y, f->y.c, filters, pixels);
+    } else if (asks && (row == 0 || !alone)) {
+        FN(ask_for_lines)(y, f->y.c, filters, pixels);
     }
     for (s.at.row = row; s.at.row < last_row; s.at.row++, s.y += pixels * s.y_pixel) {
-        if (!s.waiting && t.store == STORE_COLUMNS && s.at.row + 1 < (alone ? p->h_out : last_row))
-            FN(ask_for_planes)(s.y + f->y.h, f->y.c, filters, pixels);
+        if (asks && s.at.row + 1 < (alone ? p->h_out : last_row))
+            FN(ask_for_lines)(s.y + f->y.h, f->y.c, filters, pixels);
         if (f->kernel->algorithm == SC_IM2WIN) FN(strip_segment)(f, &s, &t);
         else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_segment)(f, &s, &t);
         else if (f->ring) FN(ring_segment)(f, &s, &t);
         else FN(direct_segment)(f, &s, &t);
     }
     if (s.waiting) {
-        FN(planes) next = {.to = y,
-                           .from_filter = f->planes,
-                           .to_filter = f->y.c,
-                           .filters = filters,
-                           .pixels = pixels * (last_row - row)};
-        FN(wait_in_planes)(s.waiting, &next, f->half_bytes);
+        const FN(planes) next = {NULL, y, f->planes, f->y.c, filters, pixels * (last_row - row),
+                                 0,    0};
+        FN(wait_in_planes)(s.waiting, next, f->half_bytes);
     }
 }
 
 static void FN(pixel_rows_end)(void *context, int thread) {
     const FN(pixel_plan) *f = context;
-    char *part = (char *)f->o->workspace + f->table_bytes + f->matrix_bytes +
-                 (size_t)thread * f->thread_bytes;
-    if (f->planes) FN(put_some)((FN(planes) *)(part + f->planes_at), PTRDIFF_MAX);
+    if (f->planes)
+        FN(put_some)((FN(planes) *)(FN(pixel_part)(f, thread) + f->planes_at), PTRDIFF_MAX);
 }
 
 static void FN(pixel_rows_matrix)(void *context, ptrdiff_t task, int thread) {
@@ -325,7 +327,7 @@ static void FN(pixel_rows_run)(const sc_kernel *kernel, const sc_problem *p, con
         compact.dilation_h = 1;
         f.patch = sc_window_table(&compact, &patch, room + sc_table_room(p));
     }
-    own = (char *)o->workspace + f.table_bytes + f.matrix_bytes;
+    own = FN(pixel_part)(&f, 0);
     forget_filters(own, f.thread_bytes, o->team.threads);
     if (f.planes) FN(empty_planes)(own + f.planes_at, f.thread_bytes, o->team.threads);
     own += sc_lines(sizeof(sc_own)) + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run));

@@ -70,14 +70,12 @@ static T *FN(free_planes)(FN(planes) *w, size_t half_bytes) {
     return (T *)((char *)w + sc_lines(sizeof *w) + (size_t)w->half * half_bytes);
 }
 
-/* The next segment waits, once the last one is gone */
-static void FN(wait_in_planes)(FN(planes) *w, const FN(planes) *next, size_t half_bytes) {
-    const T *from = FN(free_planes)(w, half_bytes);
-    const int other = !w->half;
+/* What `next` says of the next segment waits, from where it was put, once the last one is gone */
+static void FN(wait_in_planes)(FN(planes) *w, FN(planes) next, size_t half_bytes) {
+    next.from = FN(free_planes)(w, half_bytes);
+    next.half = !w->half;
     FN(put_some)(w, PTRDIFF_MAX);
-    *w = *next;
-    w->from = from;
-    w->half = other;
+    *w = next;
 }
 
 static size_t FN(planes_bytes)(size_t half_bytes) {

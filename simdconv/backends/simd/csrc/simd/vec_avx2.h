@@ -64,18 +64,9 @@ VFN void v_store_mask_f32(float *p, vec_f32 v, mask_f32 m) {
     }
     if (m.count & 1) _mm_store_ss(p, part);
 }
-VFN void v_store_mask_f64(double *p, vec_f64 v, mask_f64 m) {
-    __m128d part = _mm256_castpd256_pd128(v);
-    if (m.count == 4) {
-        _mm256_storeu_pd(p, v);
-        return;
-    }
-    if (m.count & 2) {
-        _mm_storeu_pd(p, part);
-        part = _mm256_extractf128_pd(v, 1);
-        p += 2;
-    }
-    if (m.count & 1) _mm_store_sd(p, part);
+VFN void v_store_mask_f64(double *p, vec_f64 v, mask_f64 m) { /* twice as many halves */
+    m.count *= 2;
+    v_store_mask_f32((float *)p, _mm256_castpd_ps(v), m);
 }
 VFN vec_f32 v_load_halves_f32(const float *p, const float *q) {
     return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(q), 1);
