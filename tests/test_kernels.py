@@ -51,6 +51,11 @@ SHAPES = [
     (2, 1, 3, 29, 6, 58, 3, 3, 1, 0, 1),
     (1, 2, 4, 17, 7, 56, 3, 3, 1, 1, 1),
     (1, 1, 3, 14, 9, 80, 5, 5, 2, 2, 1),
+    (1, 1, 2, 33, 9, 147, 3, 5, 2, 0, 1),
+    (2, 1, 6, 19, 9, 100, 3, 3, 2, 0, 1),
+    (1, 2, 3, 17, 13, 40, 3, 3, 1, 0, 3),
+    (2, 1, 4, 18, 12, 9, 5, 1, 1, 0, 1),
+    (1, 1, 5, 17, 4, 6, 1, 1, 2, 1, 1),
 ]
 
 
@@ -152,11 +157,13 @@ def test_padding_wider_than_the_image(kernel, mode):
     assert np.array_equal(y, expected)
 
 
+@pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
-def test_infinite_weights_meet_padding_zeros(kernel):
+def test_infinite_weights_meet_padding_zeros(kernel, size):
     """0 * Inf is NaN: rows of padding may be left out only where the filter is finite."""
-    x, w, _, keywords = made((2, 1, 3, 5, 6, 7, 3, 3, 1, 1, 1), DTYPES[kernel.dtype], kernel.layout)
-    w[3, 1, 0, 2] = np.inf
+    shape = (2, 1, 3, 5, 6, 7, size, size, 1, 1, 1)
+    x, w, _, keywords = made(shape, DTYPES[kernel.dtype], kernel.layout)
+    w[3, 1, 0, -1] = np.inf
     expected = simdconv.conv2d(x, w, backend="numpy", **keywords)
     y = simdconv.conv2d(x, w, backend="simd", algorithm=kernel.algorithm, **keywords)
     assert np.isnan(expected).any()

@@ -61,6 +61,13 @@ static ptrdiff_t blocks_a_group(const sc_problem *p, ptrdiff_t blocks, ptrdiff_t
     return share && is_packing_much(p) && blocks % groups == 0 ? blocks / groups : fit;
 }
 
+/* How far a step goes in what it asks for: to the next channel, where its run goes through channels,
+ * else over `span` elements in the steps of the run */
+static ptrdiff_t ahead_step(const sc_problem *p, const sc_table *table, ptrdiff_t span) {
+    const int channels = p->layout != SC_NHWC && p->h_f * p->w_f == 1;
+    return channels ? table->step : sc_ceil_div(span, table->len);
+}
+
 /* Tasks in a row that share packed filters, where packing them counts, and groups are alike */
 static ptrdiff_t tasks_that_share(const sc_problem *p, const sc_loop *l, int alike) {
     return alike && is_packing_much(p) ? l->images * l->segments * l->rows : 1;

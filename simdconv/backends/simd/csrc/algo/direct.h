@@ -6,7 +6,7 @@
  *   in NCHW    filter_rows where a row of pixels fills its vectors in place: no transpose;
  *              unpadded, stride 1 (1x1 runs over the plane as one row), or would, but for padding
  *              and stride, from rows that are copied. Else pixel_rows, and the tile is transposed
- *              as it leaves the registers */
+ *              as it leaves the registers: in place, or padded from staged rows */
 #ifndef SC_DIRECT_FORMS
 #define SC_DIRECT_FORMS
 enum { BY_PIXEL_ROWS, BY_STAGED_ROWS, BY_FILTER_ROWS, BY_CHANNELS, BY_PIXELS, BY_PHASED_ROWS };
@@ -28,7 +28,7 @@ static int FN(direct_variant)(const sc_problem *p) {
     if (few) return BY_PIXELS;
     if (p->layout != SC_NCHW) return BY_FILTER_ROWS;
     if (sparse) return BY_PIXELS;
-    if (near && !padded && p->stride_w == 1 && FN(fills_vectors)(p, row)) return BY_FILTER_ROWS;
+    if (near && !padded && p->stride_w == 1 && FN(spares_transpose)(p, row)) return BY_FILTER_ROWS;
     if (near && FN(is_phased)(p)) return BY_PHASED_ROWS;
     return sc_is_staged(p) ? BY_STAGED_ROWS : BY_PIXEL_ROWS;
 }

@@ -24,20 +24,34 @@ static int FN(is_window_near)(const sc_problem *p) {
     return 2 * (size_t)(p->c_in * p->h_f * p->w_f * TILE_COLUMNS) * sizeof(T) <= sc_cache_bytes(1);
 }
 
-/* NCHW: do rows of pixels fill their vectors, to a twentieth? Half of one counts as one where a
- * register can be halved; such tiles have fewer sums for what they read, which has to be near. */
+/* NCHW: lanes that a row of pixels takes. Half a vector counts as one where a register can be
+ * halved; such tiles have fewer sums for what they read, which has to be near. */
+static ptrdiff_t FN(lanes_of)(const sc_problem *p, ptrdiff_t row) {
+    const ptrdiff_t unit = VNARROW && FN(is_window_near)(p) ? VL / 2 : VL;
+    return sc_ceil_div(row, unit) * unit;
+}
+
+/* NCHW: does a row of pixels fill its vectors, to a twentieth? */
 static int FN(fills_vectors)(const sc_problem *p, ptrdiff_t row) {
-    const int halves = VNARROW && FN(is_window_near)(p);
-    const ptrdiff_t unit = halves ? VL / 2 : VL;
-    return row * 20 >= sc_ceil_div(row, unit) * unit * 19;
+    return row * 20 >= FN(lanes_of)(p, row) * 19;
+}
+
+/* And does it leave fewer lanes empty than transposing the result of full ones takes? That is as
+ * long as 13 steps of K, and tiles of transposed results read their windows at a loss of 1 %:
+ * measured with AVX-512. */
+static int FN(spares_transpose)(const sc_problem *p, ptrdiff_t row) {
+    const ptrdiff_t lanes = FN(lanes_of)(p, row), k = p->c_in * p->h_f * p->w_f;
+    return FN(fills_vectors)(p, row) && 100 * (lanes - row) * k <= lanes * (1300 + k);
 }
 
 /* NCHW, direct: rows of pixels fill some vectors, but not where they lie, for the padding or the
- * stride. They are kept padded and split by the stride (pack/phases.h). */
+ * stride. They are kept padded and split by the stride (pack/phases.h). Not where the stride alone
+ * would have it, and splitting the image takes longer than transposing the result. */
 static int FN(is_phased)(const sc_problem *p) {
     enum { MOST = 4, VECTORS = 4 };
-    int padded = p->h_p > p->h_in || p->w_p > p->w_in;
-    return p->layout == SC_NCHW && (padded || p->stride_w > 1) && p->w_out > (VECTORS - 1) * VL &&
+    const int padded = p->h_p > p->h_in || p->w_p > p->w_in;
+    const int few = p->stride_w > 1 && 2 * p->c_in * p->stride_h * p->stride_w <= p->c_out;
+    return p->layout == SC_NCHW && (padded || few) && p->w_out > (VECTORS - 1) * VL &&
            FN(fills_vectors)(p, p->w_out) && p->stride_w <= MOST &&
            (p->h_f - 1) * p->dilation_h < 4 * p->h_f && p->stride_w <= p->w_f &&
            (p->stride_w == 1 || p->dilation_w == 1);

@@ -100,6 +100,7 @@ static void FN(use_table)(FN(tile) *t, const sc_table *table) {
     t->runs = table->runs;
     t->count = table->count;
     t->len = table->len;
+    t->b_step = table->step;
 }
 
 /* The three ways to present a segment. */
@@ -111,7 +112,6 @@ static void FN(strip_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile)
               (s->j1 - 1 - s->j0) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1, f->columns,
               strip);
     FN(use_table)(t, &f->table);
-    t->b_step = p->inner;
     FN(pixel_columns)(f, s, t, strip, p->stride_w * p->h_f * p->inner, s->j0, s->j1);
 }
 
@@ -120,7 +120,6 @@ static void FN(matrix_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
     ptrdiff_t row = f->pixels * p->inner;
     const T *matrix = (const T *)((const char *)f->o->workspace + f->table_bytes);
     FN(use_table)(t, &f->table);
-    t->b_step = row;
     FN(pixel_columns)(
         f, s, t, matrix + (s->at.image * p->groups + s->at.group) * f->k * row + s->j0 * p->inner,
         p->inner, s->j0, s->j1);
@@ -146,9 +145,8 @@ static void FN(direct_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
         ptrdiff_t border_end = j < first ? first : s->j1, end = sc_min(j + f->unit, border_end);
         if (j == first && last > first) {
             FN(use_table)(t, &table);
-            t->b_step = p->dilation_w * p->x_w;
             t->ahead = p->stride_h * p->x_h;
-            t->ahead_step = sc_ceil_div(p->stride_w * TILE_COLUMNS, table.len);
+            t->ahead_step = ahead_step(p, &table, p->stride_w * TILE_COLUMNS);
             FN(pixel_columns)(f, s, t, s->x + row + (first * p->stride_w - p->left) * p->x_w,
                               p->stride_w * p->x_w, first, last);
             j = last;
@@ -158,7 +156,6 @@ static void FN(direct_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
                          (end - 1 - j) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1, f->pitch,
                          patch);
         FN(use_table)(t, &f->patch);
-        t->b_step = p->inner;
         t->ahead = t->ahead_step = 0;
         FN(pixel_columns)(f, s, t, patch, p->stride_w * p->inner, j, end);
         j = end;
@@ -176,7 +173,7 @@ static void FN(phased_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
     sc_run *runs = (sc_run *)s->own;
     ptrdiff_t *held = (ptrdiff_t *)(s->own + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)));
     T *ring = (T *)((char *)held + sc_lines((size_t)f->ring * sizeof(ptrdiff_t)));
-    sc_table table = {runs, 0, p->w_f};
+    sc_table table = {runs, 0, p->w_f, p->stride_w == 1 ? p->dilation_w : 1};
     for (ptrdiff_t u = 0; u < p->h_f; u++) {
         const ptrdiff_t padded = s->at.row * p->stride_h + u * p->dilation_h;
         const ptrdiff_t at = padded % f->ring, source = sc_source_row(p, s->at.row, u);
@@ -199,7 +196,6 @@ static void FN(phased_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
             }
         }
     FN(use_table)(t, &table);
-    t->b_step = p->stride_w == 1 ? p->dilation_w : 1;
     t->ahead = t->ahead_step = 0;
     FN(pixel_columns)(f, s, t, ring, 1, s->j0, s->j1);
 }
@@ -313,6 +309,7 @@ static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p,
         f.table.runs = room;
         f.table.count = 1;
         f.table.len = f.k;
+        f.table.step = f.pixels * p->inner;
         sc_parallel(p->images * p->groups * f.k, o->team, FN(filter_rows_matrix), &f);
     } else {
         f.table = sc_window_table(p, &place, room);

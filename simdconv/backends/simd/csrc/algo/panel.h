@@ -204,6 +204,7 @@ static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
     t.runs = f->o->workspace;
     t.count = 1;
     t.len = f->k;
+    t.a_step = 1;
     t.b = panel;
     t.a_row = f->k;
     t.bias_by_row = 1;
@@ -227,6 +228,7 @@ static void FN(panel_run)(const sc_kernel *kernel, const sc_problem *p, const sc
     sc_run *run = o->workspace;
     f.o = o;
     run->x = run->k = 0;
+    run->len = f.k;
     for (int thread = 0; thread < o->team.threads; thread++)
         *(ptrdiff_t *)((char *)o->workspace + f.table_bytes + (size_t)thread * f.thread_bytes +
                        f.panel_bytes + f.lines_bytes + f.spans_bytes) = 0;

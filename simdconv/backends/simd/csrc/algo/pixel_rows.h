@@ -75,7 +75,8 @@ static void FN(pixel_tiles)(const FN(pixel_plan) *f, const FN(segment) *g, FN(ti
     t->len = s->table->len;
     t->a_row = s->a_row;
     t->ahead = s->ahead;
-    t->ahead_step = s->ahead ? sc_ceil_div(TILE_ROWS * s->a_row, s->table->len) : 0;
+    t->a_step = s->table->step;
+    t->ahead_step = s->ahead ? ahead_step(f->p, s->table, TILE_ROWS * s->a_row) : 0;
     for (; b < end; b += blocks)
         for (ptrdiff_t chunk = 0; chunk < chunks; chunk++) {
             ptrdiff_t run = chunk ? sc_part(s->table->count, chunks, chunk) : 0, j = s->j0, next;
@@ -177,7 +178,7 @@ static void FN(direct_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN
             some.a_row = p->stride_w * p->x_w;
             some.table = &table;
             some.last = next;
-            if (p->layout == SC_NHWC && p->h_out > 1) some.ahead = p->stride_h * p->x_h;
+            if (p->h_out > 1) some.ahead = p->stride_h * p->x_h;
         } else {
             next = tile + 1;
             columns =

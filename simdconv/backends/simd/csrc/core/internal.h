@@ -24,7 +24,7 @@ typedef struct {
 
 typedef struct {
     const sc_run *runs;
-    ptrdiff_t count, len;
+    ptrdiff_t count, len, step; /* runs; steps of each; elements of the image from step to step */
 } sc_table;
 
 static inline ptrdiff_t sc_min(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }

@@ -77,29 +77,31 @@ sc_problem sc_merged(const sc_problem *p) {
 
 int sc_is_staged(const sc_problem *p) {
     int padded = p->h_p > p->h_in || p->w_p > p->w_in;
-    return p->layout == SC_NCHW && (padded || p->dilation_w > 1 || p->w_f < 3);
+    return p->layout == SC_NCHW && padded;
 }
 
 ptrdiff_t sc_table_room(const sc_problem *p) {
     return (p->layout == SC_NHWC ? 1 : p->c_in) * p->h_f * p->w_f;
 }
 
-/* Channels last: k = (u, v, c). Else k = (c, u, v). Neighbours in memory are joined to one run. */
+/* Channels last: k = (u, v, c), neighbours in memory are joined to one run. Else k = (c, u, v), a
+ * run is a row of the window, or all channels where it is a single point. */
 sc_table sc_window_table(const sc_problem *p, const sc_place *at, sc_run *room) {
-    sc_table table = {room, 0, 1};
-    ptrdiff_t channels = p->c_in, outer = 1, splits = p->w_f;
+    sc_table table = {room, 0, 1, 1};
+    ptrdiff_t channels = p->c_in, outer = 1, splits = 1;
     if (at->channels_last) {
-        table.len = channels;
-        if (p->dilation_w == 1 && at->x_w == channels) {
-            table.len = channels * p->w_f;
-            splits = 1;
+        table.len = channels * p->w_f;
+        if (p->dilation_w > 1 || at->x_w != channels) {
+            table.len = channels;
+            splits = p->w_f;
         }
+    } else if (p->h_f * p->w_f == 1) {
+        table.len = channels;
+        table.step = at->x_c;
     } else {
         outer = channels;
-        if (p->dilation_w == 1) {
-            table.len = p->w_f;
-            splits = 1;
-        }
+        table.len = p->w_f;
+        table.step = p->dilation_w * at->x_w;
     }
     for (ptrdiff_t c = 0; c < outer; c++)
         for (ptrdiff_t u = 0; u < p->h_f; u++) {
@@ -120,7 +122,7 @@ sc_table sc_window_table(const sc_problem *p, const sc_place *at, sc_run *room) 
  */
 sc_table sc_strip_table(const sc_problem *p, int channels_last, ptrdiff_t strip_columns,
                         sc_run *room) {
-    sc_table table = {room, 0, p->h_f};
+    sc_table table = {room, 0, p->h_f, channels_last ? 1 : p->inner};
     ptrdiff_t outer = p->c_in, splits = p->w_f, column;
     if (channels_last) {
         outer = 1;

@@ -1,7 +1,7 @@
 /* Micro-kernel "rows": rows at a run-time distance, vectors packed.
  *
  *   acc[i][j] = sum over runs r, steps k of
- *                   a[runs[r].x + i*a_row + k] * b[(runs[r].k + k)*COLUMNS + j]
+ *                   a[runs[r].x + i*a_row + k*a_step] * b[(runs[r].k + k)*COLUMNS + j]
  *
  * Rows are pixels of an image, strip or matrix (vectors: packed filters), or filters where they
  * lie (vectors: a packed panel of pixels). Per step: `vectors` loads, `rows` broadcasts,
@@ -23,7 +23,7 @@
 SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vectors) {
     enum { P = ROWS_POINTERS };
     const sc_run *run = t->runs, *end = run + t->count;
-    const ptrdiff_t len = t->len, a_row = t->a_row, ahead_step = t->ahead_step;
+    const ptrdiff_t a_row = t->a_row, a_step = t->a_step, ahead_step = t->ahead_step;
     const ptrdiff_t row = a_row * (ptrdiff_t)sizeof(T), row3 = 3 * row;
     vec acc[TILE_ROWS][TILE_VECTORS];
     (void)row3;
@@ -35,7 +35,7 @@ SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vect
 #pragma GCC unroll 16
         for (int i = 0; i < P; i++) p[i] = t->a + run->x + i * (SC_X86 ? 5 : 1) * a_row;
         const T *ahead = t->a + run->x + t->ahead;
-        for (ptrdiff_t k = len; k > 0; k--) {
+        for (ptrdiff_t k = run->len; k > 0; k--) {
             vec bv[TILE_VECTORS];
 #if SC_X86
             /* keep three pointers: the compiler would make one a row, and spill them */
@@ -53,7 +53,7 @@ SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vect
                 for (int j = 0; j < vectors; j++) acc[i][j] = v_fma(av, bv[j], acc[i][j]);
             }
 #pragma GCC unroll 16
-            for (int i = 0; i < P; i++) p[i]++;
+            for (int i = 0; i < P; i++) p[i] += a_step;
         }
     }
     FN(tile_finish)(t, rows, vectors, acc);
@@ -64,7 +64,7 @@ SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vect
 SC_INLINE void FN(rows_narrow_kernel)(const FN(tile) *t, const int rows, const int vectors) {
     enum { P = ROWS_POINTERS };
     const sc_run *run = t->runs, *end = run + t->count;
-    const ptrdiff_t len = t->len, a_row = t->a_row, ahead_step = t->ahead_step;
+    const ptrdiff_t a_row = t->a_row, a_step = t->a_step, ahead_step = t->ahead_step;
     const ptrdiff_t row = a_row * (ptrdiff_t)sizeof(T), row3 = 3 * row;
     const int last = vectors - 1;
     vec acc[TILE_ROWS][TILE_VECTORS];
@@ -80,7 +80,7 @@ SC_INLINE void FN(rows_narrow_kernel)(const FN(tile) *t, const int rows, const i
 #pragma GCC unroll 16
         for (int i = 0; i < P; i++) p[i] = t->a + run->x + i * (SC_X86 ? 5 : 1) * a_row;
         const T *ahead = t->a + run->x + t->ahead;
-        for (ptrdiff_t k = len; k > 0; k--) {
+        for (ptrdiff_t k = run->len; k > 0; k--) {
 #if SC_X86
             __asm__("" : "+r"(p[0]), "+r"(p[1]), "+r"(p[2]));
 #endif
@@ -95,7 +95,7 @@ SC_INLINE void FN(rows_narrow_kernel)(const FN(tile) *t, const int rows, const i
                 sums[i] = n_fma(n_bcast(ROW(i)), part, sums[i]);
             }
 #pragma GCC unroll 16
-            for (int i = 0; i < P; i++) p[i]++;
+            for (int i = 0; i < P; i++) p[i] += a_step;
         }
     }
 #pragma GCC unroll 16

@@ -24,6 +24,7 @@ typedef struct {
     const sc_run *runs;
     ptrdiff_t count, len; /* of runs; steps of each */
     ptrdiff_t a_row;      /* rows kernel: elements from one row to the next */
+    ptrdiff_t a_step;     /* rows kernel: elements from one step to the next */
     ptrdiff_t inputs;     /* permuted lanes: of a group */
     ptrdiff_t a_input; /* permuted lanes: elements from the weights of one to those of the next */
     const vec_index *indices; /* permuted lanes: of each input */
