@@ -61,6 +61,16 @@ static ptrdiff_t blocks_a_group(const sc_problem *p, ptrdiff_t blocks, ptrdiff_t
     return share && is_packing_much(p) && blocks % groups == 0 ? blocks / groups : fit;
 }
 
+/* Rows at this distance, `most` at most, that L1 holds at a time, and vectors beside them: lines
+ * 4 KiB apart share a set of eight. Rows of 1024 floats would push each other out at every step. */
+static ptrdiff_t rows_in_l1(ptrdiff_t bytes, ptrdiff_t most) {
+    enum { LINE = 64, SETS = 64, WAYS = 8 };
+    unsigned char held[SETS] = {0};
+    for (ptrdiff_t i = 0; i < most; i++)
+        if (++held[i * bytes / LINE % SETS] >= WAYS) return i;
+    return most;
+}
+
 /* How far a step goes in what it asks for: to the next channel, where its run goes through channels,
  * else over `span` elements in the steps of the run */
 static ptrdiff_t ahead_step(const sc_problem *p, const sc_table *table, ptrdiff_t span) {

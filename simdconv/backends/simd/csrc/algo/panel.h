@@ -48,7 +48,7 @@ static FN(panel_plan) FN(panel_plan_of)(const sc_kernel *kernel, const sc_proble
     f.p = p;
     f.y = sc_result_strides(p);
     f.k = p->c_in * p->h_f * p->w_f;
-    f.blocks = sc_ceil_div(p->c_out, TILE_ROWS);
+    f.blocks = sc_ceil_div(p->c_out, rows_in_l1(f.k * (ptrdiff_t)sizeof(T), TILE_ROWS));
     f.flat = p->images > 1 && columns < SMALL_MAP;
     f.dots = FN(panel_dots)(p);
     f.lines = f.flat ? sc_min(VL, p->images * f.dots) : f.dots;

@@ -32,6 +32,16 @@ static int FN(is_padded_often)(const sc_problem *p, ptrdiff_t tiles, ptrdiff_t b
            p->stride_h <= reach_h && p->stride_w <= reach_w;
 }
 
+/* NHWC: pixels whose windows L1 holds at a time; elsewhere they lie side by side, or staged */
+static ptrdiff_t FN(pixels_of_tile)(const sc_problem *p, sc_algorithm algorithm) {
+    const ptrdiff_t pixel = (ptrdiff_t)sizeof(T) * p->c_in;
+    if (algorithm == SC_IM2COL) return rows_in_l1(pixel * p->groups * p->h_f * p->w_f, TILE_ROWS);
+    if (algorithm == SC_IM2WIN) return rows_in_l1(pixel * p->stride_w * p->h_f, TILE_ROWS);
+    if (p->layout == SC_NHWC)
+        return rows_in_l1((ptrdiff_t)sizeof(T) * p->stride_w * p->x_w, TILE_ROWS);
+    return sc_is_staged(p) ? rows_in_l1(pixel * p->stride_w, TILE_ROWS) : TILE_ROWS;
+}
+
 static FN(pixel_plan)
     FN(pixel_rows_plan)(const sc_kernel *kernel, const sc_problem *p, int threads, int packed) {
     FN(pixel_plan) f;
@@ -57,7 +67,7 @@ static FN(pixel_plan)
         f.loop.rows = 1;
         f.matrix_bytes = sc_lines((size_t)(p->images * f.pixels * f.k * p->groups) * sizeof(T));
     }
-    f.tiles = sc_ceil_div(f.pixels, TILE_ROWS);
+    f.tiles = sc_ceil_div(f.pixels, FN(pixels_of_tile)(p, kernel->algorithm));
     others = f.loop.block_groups * f.loop.groups * f.loop.images * f.loop.rows;
     block = (size_t)(f.k * TILE_COLUMNS) * sizeof(T);
     f.loop.segments =
