@@ -28,6 +28,12 @@ static sc_task loop_task(const sc_loop *l, ptrdiff_t i) {
     return t;
 }
 
+/* L3, as far as it can be one core's */
+static size_t cache_of_a_core(void) {
+    const size_t most = (size_t)32 << 20;
+    return sc_cache_bytes(3) < most ? sc_cache_bytes(3) : most;
+}
+
 /* Blocks of packed filters that share five eighths of L2 */
 static ptrdiff_t blocks_in_l2(size_t block_bytes, ptrdiff_t blocks) {
     ptrdiff_t fit = (ptrdiff_t)(sc_cache_bytes(2) / 8 * 5 / (block_bytes ? block_bytes : 1));
@@ -114,8 +120,7 @@ static int FN(all_finite)(const T *w, ptrdiff_t n) {
  * pushes neither filters nor image out. */
 SC_INLINE int FN(streams)(const sc_problem *p) {
     double elements = (double)p->images * p->inner * p->groups * p->c_out * p->h_out * p->w_out;
-    const size_t most = (size_t)32 << 20; /* an L3 of many cores is not one core's */
-    return elements * sizeof(T) > (double)(sc_cache_bytes(3) < most ? sc_cache_bytes(3) : most) / 4;
+    return elements * sizeof(T) > (double)cache_of_a_core() / 4;
 }
 
 SC_INLINE void FN(tile_epilogue)(const sc_problem *p, FN(tile) *t) {

@@ -59,6 +59,20 @@ static int FN(is_phased)(const sc_problem *p) {
 
 static ptrdiff_t FN(filter_blocks)(const sc_problem *p) { return sc_ceil_div(p->c_out, TILE_ROWS); }
 
+/* Blocks of a group: those that L2 holds. Where the rows of a window outgrow half of L3, windows come
+ * from memory, and filters rather from L3: as many as a quarter of it holds. */
+static ptrdiff_t FN(filter_blocks_a_group)(const sc_problem *p, sc_algorithm algorithm,
+                                           ptrdiff_t blocks) {
+    const size_t block = (size_t)(p->c_in * p->h_f * p->w_f * TILE_ROWS) * sizeof(T);
+    const size_t l3 = cache_of_a_core();
+    double rows = (double)(p->c_in * p->h_f) * (double)(p->w_in * p->inner) * sizeof(T);
+    ptrdiff_t fit = blocks_in_l2(block, blocks);
+    if (algorithm == SC_IM2WIN) rows = 0; /* a strip, in L2 */
+    if (algorithm == SC_IM2COL) rows *= (double)(p->h_out * p->w_out) * p->w_f / p->w_in;
+    if (rows > (double)l3 / 2) fit = sc_max(fit, sc_min(blocks, (ptrdiff_t)(l3 / 4 / block)));
+    return fit;
+}
+
 static FN(filter_plan)
     FN(filter_rows_plan)(const sc_kernel *kernel, const sc_problem *p, int threads, int packed) {
     FN(filter_plan) f;
@@ -71,9 +85,7 @@ static FN(filter_plan)
     f.y = sc_result_strides(p);
     f.k = p->c_in * p->h_f * p->w_f;
     f.blocks = FN(filter_blocks)(p);
-    /* a window that comes from beyond L1 serves four blocks at least, even if L2 holds fewer */
-    f.per_group =
-        sc_max(sc_min(4, f.blocks), blocks_in_l2((size_t)(f.k * TILE_ROWS) * sizeof(T), f.blocks));
+    f.per_group = FN(filter_blocks_a_group)(p, kernel->algorithm, f.blocks);
     f.unit = sc_max(1, TILE_COLUMNS / p->inner);
     f.interior = sc_interior_columns(p);
     f.loop.block_groups = sc_ceil_div(f.blocks, f.per_group);
