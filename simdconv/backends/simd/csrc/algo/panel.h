@@ -204,7 +204,7 @@ static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
     t.runs = f->o->workspace;
     t.count = 1;
     t.len = f->k;
-    t.a_step = 1;
+    t.a_step = t.ahead_step = 1;
     t.b = panel;
     t.a_row = f->k;
     t.bias_by_row = 1;

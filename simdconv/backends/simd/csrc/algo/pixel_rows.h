@@ -76,7 +76,7 @@ static void FN(pixel_tiles)(const FN(pixel_plan) *f, const FN(segment) *g, FN(ti
     t->a_row = s->a_row;
     t->ahead = s->ahead;
     t->a_step = s->table->step;
-    t->ahead_step = s->ahead ? ahead_step(f->p, s->table, TILE_ROWS * s->a_row) : 0;
+    t->ahead_step = s->ahead ? ahead_step(f->p, s->table, TILE_ROWS * s->a_row) : t->a_step;
     for (; b < end; b += blocks)
         for (ptrdiff_t chunk = 0; chunk < chunks; chunk++) {
             ptrdiff_t run = chunk ? sc_part(s->table->count, chunks, chunk) : 0, j = s->j0, next;
