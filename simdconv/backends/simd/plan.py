@@ -35,7 +35,7 @@ IN_PLACE = 0.98  # rate of rows read where filters lie, to that of packed ones
 DOTS = 4  # pixels past the last whole vector that implicit takes one by one (csrc/algo/panel.h)
 DOT = 0.2  # time of one of these, to that of a vector: 0.12 for one image, 0.3 among others
 BEYOND = 0.75  # rate of implicit where filters, which pass by for each tile, outgrow half of L3
-CROWDED = 0.93  # rate of implicit where 14 filters share one or two sets of L1: whole 2 KiB apart
+CROWDED = 0.93  # rate of implicit, NCHW, where filters are whole 2 KiB apart: one or two sets of L1
 POINT = 0.95  # rate of direct where each step reads another channel: 1x1 with a stride, NCHW
 HALF = ("avx512",)  # ISAs where a last vector may be half a register (csrc/ukernel/)
 # with 16 registers a tile has few sums for the two vectors of a step: measured with AVX2
@@ -190,9 +190,9 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
     if algorithm == "implicit":
         full = IN_PLACE * _panel_share(spec, inner, lanes, isa)
         full *= BEYOND if 2 * filter_bytes > min(_core.cpu_info()["l3_bytes"], 1 << 25) else 1
-        crowded = isa not in NARROW and spec.k * spec.dtype.itemsize % 2048 == 0
-        full *= CROWDED if crowded else 1
         transposed = spec.layout == "NHWC"
+        crowded = isa not in NARROW and spec.k * spec.dtype.itemsize % 2048 == 0
+        full *= CROWDED if crowded and spec.layout == "NCHW" else 1
     else:
         packing = COPY.get(("filter", spec.layout), COPY["filter"])
         copies += packing * groups * filters * spec.k
