@@ -23,7 +23,8 @@
 SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vectors) {
     enum { P = ROWS_POINTERS };
     const sc_run *run = t->runs, *end = run + t->count;
-    const ptrdiff_t a_row = t->a_row, a_step = t->a_step, ahead_step = t->ahead_step;
+    const ptrdiff_t a_row = t->a_row, ahead_step = t->ahead_step;
+    const ptrdiff_t step = t->a_step * (ptrdiff_t)sizeof(T);
     const ptrdiff_t row = a_row * (ptrdiff_t)sizeof(T), row3 = 3 * row;
     vec acc[TILE_ROWS][TILE_VECTORS];
     (void)row3;
@@ -53,7 +54,7 @@ SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vect
                 for (int j = 0; j < vectors; j++) acc[i][j] = v_fma(av, bv[j], acc[i][j]);
             }
 #pragma GCC unroll 16
-            for (int i = 0; i < P; i++) p[i] += a_step;
+            for (int i = 0; i < P; i++) p[i] = (const T *)((const char *)p[i] + step);
         }
     }
     FN(tile_finish)(t, rows, vectors, acc);
@@ -64,7 +65,8 @@ SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vect
 SC_INLINE void FN(rows_narrow_kernel)(const FN(tile) *t, const int rows, const int vectors) {
     enum { P = ROWS_POINTERS };
     const sc_run *run = t->runs, *end = run + t->count;
-    const ptrdiff_t a_row = t->a_row, a_step = t->a_step, ahead_step = t->ahead_step;
+    const ptrdiff_t a_row = t->a_row, ahead_step = t->ahead_step;
+    const ptrdiff_t step = t->a_step * (ptrdiff_t)sizeof(T);
     const ptrdiff_t row = a_row * (ptrdiff_t)sizeof(T), row3 = 3 * row;
     const int last = vectors - 1;
     vec acc[TILE_ROWS][TILE_VECTORS];
@@ -95,7 +97,7 @@ SC_INLINE void FN(rows_narrow_kernel)(const FN(tile) *t, const int rows, const i
                 sums[i] = n_fma(n_bcast(ROW(i)), part, sums[i]);
             }
 #pragma GCC unroll 16
-            for (int i = 0; i < P; i++) p[i] += a_step;
+            for (int i = 0; i < P; i++) p[i] = (const T *)((const char *)p[i] + step);
         }
     }
 #pragma GCC unroll 16
