@@ -159,6 +159,24 @@ def test_padding_wider_than_the_image(kernel, mode):
     assert np.array_equal(y, expected)
 
 
+@pytest.mark.parametrize("channels", [8, 64, 100, 1024])
+@pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
+def test_reversed_images(kernel, channels):
+    """Pixels and rows at negative distances, whatever they come to in bytes."""
+    width = {"NCHW": 3, "NHWC": 2, "CHWN": 2, "CHWN8": 3}[kernel.layout]
+    n = 8 if kernel.layout == "CHWN8" else 1
+    for stride, padding in ((1, 0), (2, 0), (1, 1)):
+        shape = (n, 1, channels, 18, 4, 31, 3, 3, stride, padding, 1)
+        x, w, bias, keywords = made(shape, DTYPES[kernel.dtype], kernel.layout)
+        for axes in ((width,), (width - 1,), (width - 1, width)):
+            image = np.flip(x, axes)
+            expected = simdconv.conv2d(image.copy(), w, bias, backend="blas", **keywords)
+            y = simdconv.conv2d(
+                image, w, bias, backend="simd", algorithm=kernel.algorithm, **keywords
+            )
+            assert np.array_equal(y, expected)
+
+
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
 def test_infinite_weights_meet_padding_zeros(kernel, size):

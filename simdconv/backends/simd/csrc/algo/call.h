@@ -71,13 +71,17 @@ static ptrdiff_t blocks_a_group(const sc_problem *p, ptrdiff_t blocks, ptrdiff_t
  * 4 KiB apart share a set of eight. Rows of 1024 floats would push each other out at every step. */
 static ptrdiff_t rows_in_l1(ptrdiff_t bytes, ptrdiff_t most) {
     enum { LINE = 64, SETS = 64, WAYS = 8 };
-    unsigned char held[SETS] = {0};
-    for (ptrdiff_t i = 0; i < most; i++)
-        if (++held[i * bytes / LINE % SETS] >= WAYS) return i;
+    const size_t distance = bytes < 0 ? -(size_t)bytes : (size_t)bytes; /* reversed */
+    unsigned char held[SETS] = {1};                                     /* row 0 */
+    for (ptrdiff_t i = 1; i < most; i++) {
+        const size_t line = (size_t)i * distance / LINE;
+        if (line == (size_t)(i - 1) * distance / LINE) continue;
+        if (++held[line % SETS] >= WAYS) return i;
+    }
     return most;
 }
 
-/* How far a step goes in what it asks for: to the next channel, where its run goes through channels,
+/* How far a step goes in what it asks for: to the next channel, where its run goes through them,
  * else over `span` elements in the steps of the run */
 static ptrdiff_t ahead_step(const sc_problem *p, const sc_table *table, ptrdiff_t span) {
     const int channels = p->layout != SC_NHWC && p->h_f * p->w_f == 1;

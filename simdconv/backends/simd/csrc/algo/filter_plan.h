@@ -59,8 +59,8 @@ static int FN(is_phased)(const sc_problem *p) {
 
 static ptrdiff_t FN(filter_blocks)(const sc_problem *p) { return sc_ceil_div(p->c_out, TILE_ROWS); }
 
-/* Blocks of a group: those that L2 holds. Where the rows of a window outgrow half of L3, windows come
- * from memory, and filters rather from L3: as many as a quarter of it holds. */
+/* Blocks of a group: those that L2 holds. Where the rows of a window outgrow half of L3, windows
+ * come from memory, and filters rather from L3: as many as a quarter of it holds. */
 static ptrdiff_t FN(filter_blocks_a_group)(const sc_problem *p, sc_algorithm algorithm,
                                            ptrdiff_t blocks) {
     const size_t block = (size_t)(p->c_in * p->h_f * p->w_f * TILE_ROWS) * sizeof(T);

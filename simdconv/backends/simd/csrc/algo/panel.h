@@ -3,7 +3,7 @@
  *
  *   for image (or all images, flattened, where maps are small), group, tile of TILE_COLUMNS columns
  *     pack the panel: K x TILE_COLUMNS                             (B: L2, streams through L1)
- *     for block of at most TILE_ROWS filters, balanced             (A: streams from L2 or L3,
+ *     for block of at most TILE_ROWS filters, or as L1 has sets    (A: streams from L2 or L3,
  *       micro-kernel over the whole K                                      4 bytes a row and step)
  *       behind an image's last tile, or in tiles of their own: pixels past its last whole vector,
  *         where they are few

@@ -32,7 +32,8 @@ static int FN(is_padded_often)(const sc_problem *p, ptrdiff_t tiles, ptrdiff_t b
            p->stride_h <= reach_h && p->stride_w <= reach_w;
 }
 
-/* NHWC: pixels whose windows L1 holds at a time; elsewhere they lie side by side, or staged */
+/* Pixels whose windows L1 holds at a time, by how far apart they lie: in the matrix, a strip, an
+ * image of NHWC (its staged rows are mostly as dense), staged rows; in NCHW side by side */
 static ptrdiff_t FN(pixels_of_tile)(const sc_problem *p, sc_algorithm algorithm) {
     const ptrdiff_t pixel = (ptrdiff_t)sizeof(T) * p->c_in;
     if (algorithm == SC_IM2COL) return rows_in_l1(pixel * p->groups * p->h_f * p->w_f, TILE_ROWS);

@@ -2,7 +2,7 @@
  *
  *   for a group of filter blocks that shares L2          (block group)
  *     for image, output row, segment of the row          (a task)
- *       present the windows:  direct   in place, h_f runs (c_in*h_f in NCHW), a patch at borders;
+ *       present the windows:  direct   in place, h_f runs (NCHW c_in*h_f; 1x1 one), a border patch;
  *                                      with padding in NCHW, and in NHWC where borders are much
  *                                      of a row, from rows staged channels last
  *                             im2win   one strip of the segment, in L1 or L2

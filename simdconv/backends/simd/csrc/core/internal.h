@@ -75,8 +75,7 @@ ptrdiff_t sc_source_row(const sc_problem *, ptrdiff_t m, ptrdiff_t u);
 sc_problem sc_merged(const sc_problem *);
 int sc_is_pointwise(const sc_problem *); /* 1x1, stride 1, unpadded */
 
-/* NCHW, direct: are input rows staged channels last? Where there is padding, or runs would be
- * short. */
+/* NCHW, direct: are input rows staged channels last? Where there is padding. */
 int sc_is_staged(const sc_problem *);
 
 /* Tables of runs of the in-place window (problem.c); `room` entries suffice for sc_table_room. */

@@ -33,7 +33,7 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
 #pragma GCC unroll 2
         for (int j = 0; j < vectors; j++) b[j] = t->b + run->x + j * t->b_vector;
         const T *ahead = t->b + run->x + t->ahead;
-        const T *soon = t->b + (run + LATER < end ? run + LATER : t->runs)->x;
+        const T *soon = t->b + (end - run > LATER ? run + LATER : t->runs)->x;
         for (ptrdiff_t k = run->len; k > 0; k--) {
             vec bv[TILE_VECTORS];
 #pragma GCC unroll 2

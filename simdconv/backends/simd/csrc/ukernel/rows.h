@@ -5,10 +5,11 @@
  *
  * Rows are pixels of an image, strip or matrix (vectors: packed filters), or filters where they
  * lie (vectors: a packed panel of pixels). Per step: `vectors` loads, `rows` broadcasts,
- * rows*vectors FMAs, one prefetch of what the next output row will read and this one did not. x86
- * reaches five rows from one pointer (distances 0, 1, 2, 4 scaled, 3 in a second index), so three
- * pointers and two indices serve 14 rows; AArch64 post-increments a pointer a row. Reads rows*len
- * elements of a and packed vectors of b, nothing past them. No alignment is assumed. */
+ * rows*vectors FMAs, one prefetch: of what the next output row will read and this one did not, or,
+ * with nothing to ask for, of what is read. x86 reaches five rows from one pointer (distances 0, 1,
+ * 2, 4 scaled, 3 in a second index), so three pointers and two indices serve 14 rows; AArch64 has a
+ * pointer a row. Reads those elements of a and packed vectors of b, nothing past them. No alignment
+ * is assumed. */
 
 #if SC_X86
 #define ROWS_POINTERS 3

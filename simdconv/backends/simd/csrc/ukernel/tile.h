@@ -22,7 +22,7 @@ typedef enum {
 typedef struct {
     const T *a, *b;
     const sc_run *runs;
-    ptrdiff_t count, len; /* of runs; steps of each */
+    ptrdiff_t count, len; /* of runs; steps of the one run of dots and of vertical ones */
     ptrdiff_t a_row;      /* rows kernel: elements from one row to the next */
     ptrdiff_t a_step;     /* rows kernel: elements from one step to the next */
     ptrdiff_t inputs;     /* permuted lanes: of a group */
