@@ -59,8 +59,8 @@ static int FN(is_phased)(const sc_problem *p) {
 
 static ptrdiff_t FN(filter_blocks)(const sc_problem *p) { return sc_ceil_div(p->c_out, TILE_ROWS); }
 
-/* Blocks of a group: those that L2 holds. Where the rows of a window outgrow half of L3, windows
- * come from memory, and filters rather from L3: as many as a quarter of it holds. */
+/* Blocks of a group: those that L2 holds. Where the rows of a window outgrow a quarter of L3,
+ * windows come from memory, and filters rather from L3: as many as a quarter of it holds. */
 static ptrdiff_t FN(filter_blocks_a_group)(const sc_problem *p, sc_algorithm algorithm,
                                            ptrdiff_t blocks) {
     const size_t block = (size_t)(p->c_in * p->h_f * p->w_f * TILE_ROWS) * sizeof(T);
@@ -69,7 +69,7 @@ static ptrdiff_t FN(filter_blocks_a_group)(const sc_problem *p, sc_algorithm alg
     ptrdiff_t fit = blocks_in_l2(block, blocks);
     if (algorithm == SC_IM2WIN) rows = 0; /* a strip, in L2 */
     if (algorithm == SC_IM2COL) rows *= (double)(p->h_out * p->w_out) * p->w_f / p->w_in;
-    if (rows > (double)l3 / 2) fit = sc_max(fit, sc_min(blocks, (ptrdiff_t)(l3 / 4 / block)));
+    if (rows > (double)l3 / 4) fit = sc_max(fit, sc_min(blocks, (ptrdiff_t)(l3 / 4 / block)));
     return fit;
 }
 
