@@ -40,8 +40,8 @@ static int FN(fills_vectors)(const sc_problem *p, ptrdiff_t row) {
  * long as 13 steps of K, and tiles of transposed results read their windows at a loss of 1 %:
  * measured with AVX-512. */
 static int FN(spares_transpose)(const sc_problem *p, ptrdiff_t row) {
-    const ptrdiff_t lanes = FN(lanes_of)(p, row), k = p->c_in * p->h_f * p->w_f;
-    return FN(fills_vectors)(p, row) && 100 * (lanes - row) * k <= lanes * (1300 + k);
+    const double lanes = (double)FN(lanes_of)(p, row), k = (double)(p->c_in * p->h_f * p->w_f);
+    return FN(fills_vectors)(p, row) && 100 * (lanes - (double)row) * k <= lanes * (1300 + k);
 }
 
 /* NCHW, direct: rows of pixels fill some vectors, but not where they lie, for the padding or the
