@@ -191,15 +191,16 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
         full = IN_PLACE * _panel_share(spec, inner, lanes, isa)
         full *= BEYOND if 2 * filter_bytes > min(_core.cpu_info()["l3_bytes"], 1 << 25) else 1
         transposed = spec.layout == "NHWC"
-        crowded = isa not in NARROW and spec.k * spec.dtype.itemsize % 2048 == 0
-        full *= CROWDED if crowded and spec.layout == "NCHW" else 1
+        if spec.layout == "NCHW" and isa not in NARROW and spec.k * spec.dtype.itemsize % 2048 == 0:
+            full *= CROWDED
     else:
         packing = COPY.get(("filter", spec.layout), COPY["filter"])
         copies += packing * groups * filters * spec.k
         transposed = form.endswith("filters") and spec.layout == "NCHW"
         full = _fullness(spec, algorithm, form, isa, inner)
-        if (form, algorithm, spec.h_f * spec.w_f) == ("filters", "direct", 1):
-            full *= POINT if spec.layout == "NCHW" and spec.stride[1] > 1 else 1
+        point = (spec.h_f, spec.w_f) == (1, 1) and spec.stride[1] > 1
+        if point and (form, algorithm, spec.layout) == ("filters", "direct", "NCHW"):
+            full *= POINT
         if form == "staged filters":
             rows = spec.h_out * min(spec.h_f, spec.stride[0])
             copies += COPY["stage"] * rows * spec.w_p * spec.c_in * passes

@@ -64,12 +64,14 @@ static ptrdiff_t FN(filter_blocks)(const sc_problem *p) { return sc_ceil_div(p->
 static ptrdiff_t FN(filter_blocks_a_group)(const sc_problem *p, sc_algorithm algorithm,
                                            ptrdiff_t blocks) {
     const size_t block = (size_t)(p->c_in * p->h_f * p->w_f * TILE_ROWS) * sizeof(T);
-    const size_t l3 = cache_of_a_core();
-    double rows = (double)(p->c_in * p->h_f) * (double)(p->w_in * p->inner) * sizeof(T);
+    const size_t share = cache_of_a_core() / 4;
+    const double width = algorithm == SC_IM2COL
+                             ? (double)(p->h_out * p->w_out) * (double)p->w_f /* of the matrix */
+                             : (double)p->w_in;
+    const double rows = (double)(p->c_in * p->h_f * p->inner) * width * sizeof(T);
     ptrdiff_t fit = blocks_in_l2(block, blocks);
-    if (algorithm == SC_IM2WIN) rows = 0; /* a strip, in L2 */
-    if (algorithm == SC_IM2COL) rows *= (double)(p->h_out * p->w_out) * p->w_f / p->w_in;
-    if (rows > (double)l3 / 4) fit = sc_max(fit, sc_min(blocks, (ptrdiff_t)(l3 / 4 / block)));
+    if (algorithm != SC_IM2WIN && rows > (double)share) /* a strip is in L2 */
+        fit = sc_max(fit, sc_min(blocks, (ptrdiff_t)(share / block)));
     return fit;
 }
 

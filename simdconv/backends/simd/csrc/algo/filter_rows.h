@@ -99,7 +99,6 @@ static void FN(pixel_columns)(const FN(filter_plan) *f, const FN(span) *s, FN(ti
 static void FN(use_table)(FN(tile) *t, const sc_table *table) {
     t->runs = table->runs;
     t->count = table->count;
-    t->len = table->len;
     t->b_step = table->step;
 }
 

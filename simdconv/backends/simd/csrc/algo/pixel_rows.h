@@ -72,7 +72,6 @@ static void FN(pixel_tiles)(const FN(pixel_plan) *f, const FN(segment) *g, FN(ti
     ptrdiff_t b = g->at.block_group * f->per_group, end = sc_min(f->blocks, b + f->per_group);
     ptrdiff_t chunks = s->last - s->tile > 1 ? sc_max(1, sc_min(f->chunks, s->table->count)) : 1;
     ptrdiff_t blocks = chunks > 1 ? 1 : end - b; /* that pass by while a tile is in L1 */
-    t->len = s->table->len;
     t->a_row = s->a_row;
     t->ahead = s->ahead;
     t->a_step = s->table->step;

@@ -8,8 +8,8 @@
  * past them. NARROW: the last vector has no more than half a register of them, those before are
  * whole. HALVES: the upper half of a vector is b_half elements from its lower half (two pixels of
  * CHWN8 in one register). Per step: `vectors` loads, `rows` broadcasts, rows*vectors FMAs, one
- * prefetch to L2 of what the next output row will read, and of whole tiles' vectors in the runs to
- * come to L1: runs are too short for the hardware to see where the next one starts. */
+ * prefetch to L2 of what the next output row will read, and, but for NARROW, to L1 of the vectors
+ * of a run to come: runs are too short for the hardware to see where the next one starts. */
 #ifndef SC_LANES_MODES
 #define SC_LANES_MODES
 enum { LANES_FULL, LANES_MASKED, LANES_NARROW, LANES_HALVES, N_LANES_MODES };
@@ -19,7 +19,6 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
                                 const int mode) {
     const sc_run *run = t->runs, *end = run + t->count;
     const ptrdiff_t step = t->b_step, half = t->b_half, ahead_step = t->ahead_step;
-    const ptrdiff_t b_vector = t->b_vector;
     enum { LATER = 4 }; /* runs from one to that whose vectors are asked for in L1 */
     vec acc[TILE_ROWS][TILE_VECTORS];
     mask valid[TILE_VECTORS];
@@ -52,7 +51,7 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
             a += rows;
             __builtin_prefetch(ahead, 0, 2);
 #pragma GCC unroll 2
-            for (int j = 0; j < vectors; j++) __builtin_prefetch(soon + j * b_vector);
+            for (int j = 0; j < vectors; j++) __builtin_prefetch(soon + j * t->b_vector);
             soon += step;
             ahead += ahead_step;
         }
