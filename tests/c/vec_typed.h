@@ -40,6 +40,8 @@ static void FN(test_shuffles)(void) {
     for (int i = 0; i < 2 * VL; i++) from[i] = FN(number)(i);
     for (int i = 0; i < VL; i++) expected[i] = from[2 * i];
     FN(same)(v_even(v_load(from), v_load(from + VL)), expected, "v_even", 0);
+    for (int n = 0; n <= VL; n++)
+        FN(same)(v_window(v_load(from), v_load(from + VL), n), from + n, "v_window", n);
     for (int turn = 0; turn < VL; turn++) {
         for (int i = 0; i < VL; i++) {
             lanes[i] = (i / 2 * 3 + turn) % VL;

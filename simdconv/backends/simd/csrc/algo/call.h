@@ -88,6 +88,15 @@ static ptrdiff_t ahead_step(const sc_problem *p, const sc_table *table, ptrdiff_
     return channels ? table->step : sc_ceil_div(span, table->len);
 }
 
+/* Output rows of a task: so many that a thread writes long pieces of each plane, few enough for the
+ * threads to have several tasks each. Rows follow one another in a plane only where a segment is
+ * all of one. */
+static ptrdiff_t rows_of_task(ptrdiff_t rows, ptrdiff_t segments, ptrdiff_t tasks, int threads) {
+    enum { TASKS_A_THREAD = 8, MOST = 16 };
+    ptrdiff_t busy = threads > 1 ? rows * tasks / (threads * TASKS_A_THREAD) : rows;
+    return segments > 1 ? 1 : sc_max(1, sc_min(sc_min(rows, MOST), busy));
+}
+
 /* Tasks in a row that share packed filters, where packing them counts, and groups are alike */
 static ptrdiff_t tasks_that_share(const sc_problem *p, const sc_loop *l, int alike) {
     return alike && is_packing_much(p) ? l->images * l->segments * l->rows : 1;

@@ -12,10 +12,10 @@ typedef struct {
     ptrdiff_t columns, pitch;           /* of the widest strip; of a border patch */
     ptrdiff_t ring, phases, phase, row; /* phased: rows; elements of a phase, of a channel's row */
     size_t table_bytes, matrix_bytes;
-    ptrdiff_t rows;   /* output rows of a task */
-    ptrdiff_t planes; /* where they wait: a filter's elements in the thread's planes */
-    size_t planes_at, half_bytes, packed_at,
-        thread_bytes; /* a thread's part: sc_own, table, strip, planes, filters */
+    ptrdiff_t rows;                  /* output rows of a task */
+    ptrdiff_t lines_row, lines_room; /* lines.h: of a filter */
+    size_t lines_at, packed_at,
+        thread_bytes; /* a thread's part: sc_own, table, strip, lines, filters */
     sc_table table, patch;
 } FN(filter_plan);
 
@@ -78,9 +78,9 @@ static ptrdiff_t FN(filter_blocks_a_group)(const sc_problem *p, sc_algorithm alg
 static FN(filter_plan)
     FN(filter_rows_plan)(const sc_kernel *kernel, const sc_problem *p, int threads, int packed) {
     FN(filter_plan) f;
-    size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)), strip = 0, waiting;
+    size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)), strip = 0;
     ptrdiff_t units, others, widest;
-    int waits;
+    int in_lines;
     memset(&f, 0, sizeof f);
     f.kernel = kernel;
     f.p = p;
@@ -102,20 +102,13 @@ static FN(filter_plan)
         f.matrix_bytes =
             sc_lines((size_t)(p->images * p->groups * f.k * f.pixels * p->inner) * sizeof(T));
     }
-    /* where whole vectors of the result's rows are no whole lines of it, and L2 can hold some */
-    waiting = (size_t)(f.per_group * TILE_ROWS * f.unit * p->inner) * sizeof(T);
-    waits = FN(streams)(p) && (p->layout == SC_NCHW ||
-                               (f.pixels * p->inner % VL > 0 && FN(fit_in_planes)(waiting) > 0));
+    in_lines = FN(streams)(p) && (p->layout == SC_NCHW || f.pixels * p->inner % VL > 0);
     units = sc_ceil_div(f.pixels, f.unit);
     others = f.loop.block_groups * f.loop.groups * f.loop.images * f.loop.rows;
     f.loop.segments =
         row_segments(units, others, threads,
                      (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w * p->inner) * sizeof(T),
                      (size_t)(f.k * TILE_ROWS) * sizeof(T));
-    if (waits) { /* a segment of the result waits in L2 */
-        ptrdiff_t fit = sc_max(1, FN(fit_in_planes)(waiting));
-        f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(units, fit));
-    }
     if (kernel->algorithm == SC_IM2WIN) {
         ptrdiff_t unit_bytes =
             p->h_f * p->c_in * p->stride_w * f.unit * p->inner * (ptrdiff_t)sizeof(T);
@@ -140,15 +133,13 @@ static FN(filter_plan)
         strip = sc_lines((size_t)(f.pitch * p->h_f * p->c_in * p->inner) * sizeof(T));
     }
     f.rows = 1;
-    f.planes_at = f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
-    if (waits) {
-        widest = sc_min(f.pixels, sc_ceil_div(units, f.loop.segments) * f.unit) * p->inner;
-        f.rows = FN(rows_of_planes)(f.loop.rows, f.loop.segments, others / f.loop.rows, threads,
-                                    f.per_group * TILE_ROWS, widest);
-        f.planes = sc_ceil_div(widest * f.rows, VL) * VL;
+    f.lines_at = f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
+    if (in_lines) {
+        f.rows = rows_of_task(f.loop.rows, f.loop.segments, others / f.loop.rows, threads);
         f.loop.rows = sc_ceil_div(f.loop.rows, f.rows);
-        f.half_bytes = sc_lines((size_t)(f.planes * f.per_group * TILE_ROWS) * sizeof(T));
-        f.packed_at += FN(planes_bytes)(f.half_bytes);
+        f.lines_room = FN(lines_room)(TILE_COLUMNS);
+        f.lines_row = FN(lines_row)(f.lines_room);
+        f.packed_at += sc_lines((size_t)(f.per_group * TILE_ROWS * f.lines_row) * sizeof(T));
     }
     f.thread_bytes =
         f.packed_at + (packed ? 0 : sc_lines((size_t)(f.per_group * TILE_ROWS * f.k) * sizeof(T)));

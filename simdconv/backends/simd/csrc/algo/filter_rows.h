@@ -24,8 +24,7 @@ typedef struct {
     int finite;       /* all of those filters */
     char *own;        /* the thread's part of the workspace, behind sc_own */
     T *y;             /* where the span's first pixel of the block group's first filter goes */
-    ptrdiff_t y_filter;
-    FN(planes) *waiting; /* or NULL */
+    FN(lines) *lines; /* or NULL */
 } FN(span);
 
 /* all blocks of the task's block group over one tile of columns, the first of them `column` of the
@@ -35,15 +34,22 @@ static void FN(filter_tile)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
     const sc_task *at = &s->at;
     ptrdiff_t b = at->block_group * f->per_group, last = sc_min(f->blocks, b + f->per_group);
     ptrdiff_t c_out = f->p->c_out, origin = sc_part(c_out, f->blocks, b), first = origin, next;
+    const ptrdiff_t columns = (vectors - 1) * t->c_vector + t->columns[vectors - 1];
     T *y = s->y + column - s->j0 * f->p->inner;
+    if (s->lines) {
+        FN(next_tile)(s->lines, columns, columns == vectors * VL);
+        t->store = s->lines->at_once ? STORE_LINES : STORE_ROWS;
+        t->c_row = s->lines->at_once ? f->y.c : s->lines->row;
+    }
     for (; b < last; b++, first = next) {
         next = sc_part(c_out, f->blocks, b + 1);
         t->a = s->filters + (first - origin) * f->k;
-        t->c = y + (first - origin) * s->y_filter;
+        t->c = y + (first - origin) * f->y.c;
         t->bias = f->o->bias ? (const T *)f->o->bias + at->group * c_out + first : NULL;
+        if (s->lines) FN(place_tile)(s->lines, first - origin, next - first, t->c, t);
         FN(lanes_kernels)[next - first - 1][mode][vectors - 1](t);
-        if (s->waiting) FN(put_some)(s->waiting, (next - first) * vectors);
     }
+    if (s->lines) FN(tile_done)(s->lines, columns);
 }
 
 /* `columns` columns side by side in source and result */
@@ -233,10 +239,10 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
     const FN(filter_plan) *f = context;
     const sc_problem *p = f->p;
     ptrdiff_t units = sc_ceil_div(f->pixels, f->unit);
-    ptrdiff_t b, filter, filters, row, last_row, columns;
+    ptrdiff_t b, filter, filters, row, last_row;
     char *part;
-    T *y;
     FN(span) s;
+    FN(lines) lines;
     FN(tile) t;
     s.at = loop_task(&f->loop, task);
     s.j0 = sc_part(units, f->loop.segments, s.at.segment) * f->unit;
@@ -247,37 +253,29 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
     b = s.at.block_group * f->per_group;
     filter = sc_part(p->c_out, f->blocks, b);
     filters = sc_part(p->c_out, f->blocks, sc_min(f->blocks, b + f->per_group)) - filter;
-    columns = (s.j1 - s.j0) * p->inner;
     row = s.at.row * f->rows;
     last_row = f->kernel->algorithm == SC_IM2COL ? 1 : sc_min(p->h_out, row + f->rows);
-    y = (T *)f->o->y + s.at.image * f->y.image + row * f->y.h + s.j0 * p->inner +
-        (s.at.group * p->c_out + filter) * f->y.c;
-    s.waiting = f->planes ? (FN(planes) *)(part + f->planes_at) : NULL;
-    s.y = s.waiting ? FN(free_planes)(s.waiting, f->half_bytes) : y;
-    s.y_filter = s.waiting ? f->planes : f->y.c;
+    s.y = (T *)f->o->y + s.at.image * f->y.image + row * f->y.h + s.j0 * p->inner +
+          (s.at.group * p->c_out + filter) * f->y.c;
+    s.lines = NULL;
     memset(&t, 0, sizeof t);
     FN(tile_epilogue)(p, &t);
     t.store = STORE_ROWS;
-    if (f->planes) t.stream = 0;
-    t.c_row = s.y_filter;
     t.bias_by_row = 1;
-    for (s.at.row = row; s.at.row < last_row; s.at.row++, s.y += columns) {
+    t.c_row = f->y.c;
+    if (f->lines_row) {
+        lines = FN(no_lines)((T *)(part + f->lines_at), f->lines_row, f->lines_room, f->y.c);
+        s.lines = &lines;
+        t.kept_row = lines.row;
+        t.stream = 0;
+    }
+    for (s.at.row = row; s.at.row < last_row; s.at.row++, s.y += f->y.h) {
         if (f->kernel->algorithm == SC_IM2WIN) FN(strip_span)(f, &s, &t);
         else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_span)(f, &s, &t);
         else if (f->ring) FN(phased_span)(f, &s, &t);
         else FN(direct_span)(f, &s, &t);
     }
-    if (s.waiting) {
-        const FN(planes) next = {NULL, y, f->planes, f->y.c, filters, columns * (last_row - row),
-                                 0,    0};
-        FN(wait_in_planes)(s.waiting, next, f->half_bytes);
-    }
-}
-
-static void FN(filter_rows_end)(void *context, int thread) {
-    const FN(filter_plan) *f = context;
-    if (f->planes)
-        FN(put_some)((FN(planes) *)(FN(filter_part)(f, thread) + f->planes_at), PTRDIFF_MAX);
+    if (s.lines) FN(put_ends)(&lines, s.y + (s.j1 - s.j0) * p->inner - f->y.h, filters);
 }
 
 /* one task: row (image, c, u, v) of the matrix, all output rows */
@@ -293,6 +291,13 @@ static void FN(filter_rows_matrix)(void *context, ptrdiff_t task, int thread) {
         FN(matrix_row)(p, x, m, u, v, to);
 }
 
+/* Are a tile's vectors whole lines of the result where it lies? Then they go to them directly. */
+static int FN(is_whole_lines)(const FN(filter_plan) *f) {
+    const ptrdiff_t distances = f->y.image | f->y.c | f->y.h;
+    return (size_t)f->o->y % 64 == 0 && distances % LINE_LEN == 0 && !f->pitch &&
+           TILE_COLUMNS % LINE_LEN == 0;
+}
+
 static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p,
                                 const sc_operands *o) {
     FN(filter_plan) f = FN(filter_rows_plan)(kernel, p, o->team.threads, o->packed != NULL);
@@ -300,6 +305,7 @@ static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p,
     sc_place place = {p->x_c, p->x_h, p->x_w, 0, 0, 0, 0};
     char *own;
     f.o = o;
+    if (FN(is_whole_lines)(&f)) f.lines_row = 0;
     if (kernel->algorithm == SC_IM2WIN) {
         f.table = sc_strip_table(p, 0, f.columns, room);
     } else if (kernel->algorithm == SC_IM2COL) {
@@ -325,8 +331,7 @@ static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p,
         memset(own + (size_t)i * f.thread_bytes, 0, (size_t)f.ring * sizeof(ptrdiff_t));
     own = FN(filter_part)(&f, 0);
     forget_filters(own, f.thread_bytes, o->team.threads);
-    if (f.planes) FN(empty_planes)(own + f.planes_at, f.thread_bytes, o->team.threads);
     sc_parallel_parts(loop_tasks(&f.loop),
                       tasks_that_share(p, &f.loop, !o->packed && f.blocks % f.per_group == 0),
-                      o->team, FN(filter_rows_task), FN(filter_rows_end), &f);
+                      o->team, FN(filter_rows_task), &f);
 }

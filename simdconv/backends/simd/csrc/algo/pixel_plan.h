@@ -13,10 +13,10 @@ typedef struct {
     ptrdiff_t columns, pitch; /* of the widest strip; of a border patch */
     ptrdiff_t chunks;         /* of the runs */
     size_t table_bytes, matrix_bytes;
-    ptrdiff_t rows;   /* output rows of a task */
-    ptrdiff_t planes; /* NCHW, streamed: pixels of a filter in the thread's planes */
-    size_t planes_at, half_bytes, packed_at,
-        thread_bytes; /* a thread's part: sc_own, table, strip, planes, filters */
+    ptrdiff_t rows;                  /* output rows of a task */
+    ptrdiff_t lines_row, lines_room; /* lines.h: of a filter */
+    size_t lines_at, packed_at,
+        thread_bytes; /* a thread's part: sc_own, table, strip, lines, filters */
     sc_table table, patch;
 } FN(pixel_plan);
 
@@ -48,7 +48,6 @@ static FN(pixel_plan)
     FN(pixel_plan) f;
     size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)), block, strip = 0;
     ptrdiff_t widest, others;
-    const int waits = p->layout == SC_NCHW && FN(streams)(p);
     memset(&f, 0, sizeof f);
     f.kernel = kernel;
     f.p = p;
@@ -74,11 +73,6 @@ static FN(pixel_plan)
     f.loop.segments =
         row_segments(f.tiles, others, threads,
                      (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w) * sizeof(T), block);
-    if (waits) { /* a segment of the result waits in L2 */
-        size_t tile = (size_t)(f.per_group * TILE_COLUMNS * TILE_ROWS) * sizeof(T);
-        ptrdiff_t fit = sc_max(1, FN(fit_in_planes)(tile));
-        f.loop.segments = sc_max(f.loop.segments, sc_ceil_div(f.tiles, fit));
-    }
     if (kernel->algorithm == SC_DIRECT &&
         (sc_is_staged(p) || FN(is_padded_often)(p, f.tiles, f.loop.block_groups)))
         f.ring = (p->h_f - 1) * p->dilation_h + 1;
@@ -101,15 +95,15 @@ static FN(pixel_plan)
         strip = sc_lines((size_t)(f.pitch * p->h_f * p->c_in) * sizeof(T));
     }
     f.rows = 1;
-    f.planes_at = f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
+    f.lines_at = f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
     if (p->layout == SC_NCHW) {
-        ptrdiff_t row = sc_min(f.pixels, sc_ceil_div(f.tiles, f.loop.segments) * TILE_ROWS);
-        f.rows = FN(rows_of_planes)(f.loop.rows, f.loop.segments, others / f.loop.rows, threads,
-                                    f.per_group * TILE_COLUMNS, row);
+        f.rows = rows_of_task(f.loop.rows, f.loop.segments, others / f.loop.rows, threads);
         f.loop.rows = sc_ceil_div(f.loop.rows, f.rows);
-        f.planes = waits ? row * f.rows : 0;
-        f.half_bytes = sc_lines((size_t)(f.planes * f.per_group * TILE_COLUMNS) * sizeof(T));
-        f.packed_at += waits ? FN(planes_bytes)(f.half_bytes) : 0;
+    }
+    if (p->layout == SC_NCHW && FN(streams)(p)) {
+        f.lines_room = FN(lines_room)(TILE_ROWS);
+        f.lines_row = FN(lines_row)(f.lines_room);
+        f.packed_at += sc_lines((size_t)(f.per_group * TILE_COLUMNS * f.lines_row) * sizeof(T));
     }
     f.thread_bytes = f.packed_at + (packed ? 0 : sc_lines(block * (size_t)f.per_group));
     return f;

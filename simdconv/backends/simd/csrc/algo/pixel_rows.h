@@ -12,7 +12,7 @@
  *           micro-kernel over the whole K; result in registers till it is done
  *
  * NHWC stores rows, NCHW the transpose. Workspace: shared tables (and im2col's matrix); a
- * thread's strip or patch, its planes of an NCHW result that goes past the caches, its packed
+ * thread's strip or patch, its lines of an NCHW result that goes past the caches, its packed
  * filters. */
 /* Consecutive tiles whose windows lie at a fixed distance in one place: rows of `table` from `a`
  * on, pixel j at a + (j - j0)*a_row. */
@@ -32,8 +32,7 @@ typedef struct {
     int finite;       /* all of those filters */
     char *own;        /* the thread's part of the workspace, behind sc_own */
     T *y;             /* where the segment's first pixel of the block group's first filter goes */
-    ptrdiff_t y_pixel, y_filter;
-    FN(planes) *waiting; /* or NULL */
+    FN(lines) *lines; /* or NULL */
 } FN(segment);
 
 static ptrdiff_t FN(tile_at)(const FN(pixel_plan) *f, ptrdiff_t tile) {
@@ -48,21 +47,27 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
     ptrdiff_t channel = g->at.group * p->c_out + first;
     ptrdiff_t in_group = first - g->at.block_group * f->per_group * TILE_COLUMNS;
     t->b = g->filters + f->k * in_group;
-    t->c = g->y + (j - FN(tile_at)(f, g->tile)) * g->y_pixel + in_group * g->y_filter;
+    T *y = g->y + (j - FN(tile_at)(f, g->tile)) * f->y.w + in_group * f->y.c;
+    FN(lines) *w = g->lines;
+    t->c = y;
+    if (w) FN(next_tile)(w, rows, 0);
     t->bias = f->o->bias ? (const T *)f->o->bias + channel : NULL;
     t->columns[0] = t->columns[1] = VL;
     for (; first + TILE_COLUMNS <= end; first += TILE_COLUMNS) {
+        if (w) FN(place_tile)(w, in_group, TILE_COLUMNS, y, t);
         FN(rows_kernels)[rows - 1][ROWS_WHOLE][1](t);
-        if (g->waiting) FN(put_some)(g->waiting, TILE_VECTORS * rows);
         t->b += f->k * TILE_COLUMNS;
-        t->c += TILE_COLUMNS * g->y_filter;
+        t->c = y += TILE_COLUMNS * f->y.c;
+        in_group += TILE_COLUMNS;
         if (t->bias) t->bias += TILE_COLUMNS;
     }
-    if (first == end) return;
-    t->columns[0] = sc_min(end - first, VL);
-    t->columns[1] = end - first - t->columns[0];
-    FN(run_rows)(t, rows);
-    if (g->waiting) FN(put_some)(g->waiting, TILE_VECTORS * rows);
+    if (first < end) {
+        if (w) FN(place_tile)(w, in_group, end - first, y, t);
+        t->columns[0] = sc_min(end - first, VL);
+        t->columns[1] = end - first - t->columns[0];
+        FN(run_rows)(t, rows);
+    }
+    if (w) FN(tile_done)(w, rows);
 }
 
 /* All blocks of the task's block group over a range of tiles. Where a block does not fit in L2,
@@ -216,9 +221,8 @@ static void FN(take_filters)(const FN(pixel_plan) *f, FN(segment) *s, char *part
 
 /* Lines of an NCHW segment, that tiles will write pieces of */
 static void FN(ask_for_lines)(T *y, ptrdiff_t y_filter, ptrdiff_t filters, ptrdiff_t pixels) {
-    enum { LINE = 64 / sizeof(T) };
     for (ptrdiff_t c = 0; c < filters; c++, y += y_filter)
-        for (ptrdiff_t j = 0; j < pixels; j += LINE) __builtin_prefetch(y + j, 1);
+        for (ptrdiff_t j = 0; j < pixels; j += LINE_LEN) __builtin_prefetch(y + j, 1);
 }
 
 /* a thread's part of the workspace */
@@ -230,12 +234,12 @@ static char *FN(pixel_part)(const FN(pixel_plan) *f, int thread) {
 static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     const FN(pixel_plan) *f = context;
     const sc_problem *p = f->p;
-    const int asks = p->layout == SC_NCHW && !f->planes;
+    const int asks = p->layout == SC_NCHW && !f->lines_row;
     const int alone = f->o->team.threads == 1; /* the next row is this thread's too */
     ptrdiff_t filter, filters, j, pixels, row, last_row;
     char *part;
-    T *y;
     FN(segment) s;
+    FN(lines) lines;
     FN(tile) t;
     s.at = loop_task(&f->loop, task);
     s.tile = sc_part(f->tiles, f->loop.segments, s.at.segment);
@@ -251,11 +255,9 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     pixels = FN(tile_at)(f, s.last) - j;
     row = s.at.row * f->rows;
     last_row = f->kernel->algorithm == SC_IM2COL ? 1 : sc_min(p->h_out, row + f->rows);
-    y = (T *)f->o->y + s.at.image * f->y.image + row * f->y.h + j * f->y.w +
-        (s.at.group * p->c_out + filter) * f->y.c;
-    s.y = y;
-    s.y_pixel = f->y.w;
-    s.y_filter = f->y.c;
+    s.y = (T *)f->o->y + s.at.image * f->y.image + row * f->y.h + j * f->y.w +
+          (s.at.group * p->c_out + filter) * f->y.c;
+    s.lines = NULL;
     t.store = STORE_ROWS;
     t.c_row = f->y.w;
     t.c_vector = VL;
@@ -263,14 +265,14 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
         t.store = STORE_COLUMNS;
         t.c_column = f->y.c;
     }
-    s.waiting = f->planes ? (FN(planes) *)(part + f->planes_at) : NULL;
-    if (s.waiting) {
-        s.y = FN(free_planes)(s.waiting, f->half_bytes);
-        s.y_filter = t.c_column = f->planes;
+    if (f->lines_row) {
+        lines = FN(no_lines)((T *)(part + f->lines_at), f->lines_row, f->lines_room, f->y.c);
+        s.lines = &lines;
+        t.c_column = lines.row;
     } else if (asks && (row == 0 || !alone)) {
-        FN(ask_for_lines)(y, f->y.c, filters, pixels);
+        FN(ask_for_lines)(s.y, f->y.c, filters, pixels);
     }
-    for (s.at.row = row; s.at.row < last_row; s.at.row++, s.y += pixels * s.y_pixel) {
+    for (s.at.row = row; s.at.row < last_row; s.at.row++, s.y += pixels * f->y.w) {
         if (asks && s.at.row + 1 < (alone ? p->h_out : last_row))
             FN(ask_for_lines)(s.y + f->y.h, f->y.c, filters, pixels);
         if (f->kernel->algorithm == SC_IM2WIN) FN(strip_segment)(f, &s, &t);
@@ -278,17 +280,7 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
         else if (f->ring) FN(ring_segment)(f, &s, &t);
         else FN(direct_segment)(f, &s, &t);
     }
-    if (s.waiting) {
-        const FN(planes) next = {NULL, y, f->planes, f->y.c, filters, pixels * (last_row - row),
-                                 0,    0};
-        FN(wait_in_planes)(s.waiting, next, f->half_bytes);
-    }
-}
-
-static void FN(pixel_rows_end)(void *context, int thread) {
-    const FN(pixel_plan) *f = context;
-    if (f->planes)
-        FN(put_some)((FN(planes) *)(FN(pixel_part)(f, thread) + f->planes_at), PTRDIFF_MAX);
+    if (s.lines) FN(put_ends)(&lines, s.y, filters);
 }
 
 static void FN(pixel_rows_matrix)(void *context, ptrdiff_t task, int thread) {
@@ -329,11 +321,10 @@ static void FN(pixel_rows_run)(const sc_kernel *kernel, const sc_problem *p, con
     }
     own = FN(pixel_part)(&f, 0);
     forget_filters(own, f.thread_bytes, o->team.threads);
-    if (f.planes) FN(empty_planes)(own + f.planes_at, f.thread_bytes, o->team.threads);
     own += sc_lines(sizeof(sc_own)) + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run));
     for (int i = 0; i < o->team.threads && f.ring; i++)
         memset(own + (size_t)i * f.thread_bytes, 0, (size_t)f.ring * sizeof(ptrdiff_t));
     sc_parallel_parts(loop_tasks(&f.loop),
                       tasks_that_share(p, &f.loop, !o->packed && f.blocks % f.per_group == 0),
-                      o->team, FN(pixel_rows_task), FN(pixel_rows_end), &f);
+                      o->team, FN(pixel_rows_task), &f);
 }

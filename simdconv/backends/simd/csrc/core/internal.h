@@ -45,10 +45,8 @@ sc_strides sc_result_strides(const sc_problem *);
 typedef void (*sc_body)(void *context, ptrdiff_t task, int thread);
 void sc_parallel(ptrdiff_t tasks, sc_team team, sc_body body, void *context);
 /* `part` tasks in a row share what a thread prepares for them: parts stay whole where each thread
- * gets as many. end(context, thread), if there is one, follows each thread's last task. */
-typedef void (*sc_end)(void *context, int thread);
-void sc_parallel_parts(ptrdiff_t tasks, ptrdiff_t part, sc_team team, sc_body body, sc_end end,
-                       void *context);
+ * gets as many. */
+void sc_parallel_parts(ptrdiff_t tasks, ptrdiff_t part, sc_team team, sc_body body, void *context);
 
 /* fpcontrol.c: the thread's floating-point control word */
 unsigned long sc_fp_save(void);

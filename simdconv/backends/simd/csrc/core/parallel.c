@@ -25,14 +25,9 @@ static void run(sc_team team, sc_body body, void *context, ptrdiff_t task, int t
     sc_fp_restore(control);
 }
 
-static void finish(sc_end end, void *context, int thread) {
-    if (end) end(context, thread);
-    wait_for_streams();
-}
-
-static void run_all(ptrdiff_t tasks, sc_team team, sc_body body, sc_end end, void *context) {
+static void run_all(ptrdiff_t tasks, sc_team team, sc_body body, void *context) {
     for (ptrdiff_t task = 0; task < tasks; task++) run(team, body, context, task, 0);
-    finish(end, context, 0);
+    wait_for_streams();
 }
 
 #ifdef _OPENMP
@@ -53,11 +48,10 @@ int sc_most_threads(void) { return (int)sc_max(16, 4 * omp_get_num_procs()); }
 int sc_openmp(void) { return _OPENMP; }
 int sc_max_threads(void) { return forked ? 1 : omp_get_max_threads(); }
 
-void sc_parallel_parts(ptrdiff_t tasks, ptrdiff_t part, sc_team team, sc_body body, sc_end end,
-                       void *context) {
+void sc_parallel_parts(ptrdiff_t tasks, ptrdiff_t part, sc_team team, sc_body body, void *context) {
     team.threads = (int)sc_min(team.threads, sc_min(tasks, sc_most_threads()));
     if (team.threads <= 1 || tasks <= 1 || forked) {
-        run_all(tasks, team, body, end, context);
+        run_all(tasks, team, body, context);
         return;
     }
     /* neighbours share filters and input rows: hand them out in chunks, several a thread */
@@ -68,7 +62,7 @@ void sc_parallel_parts(ptrdiff_t tasks, ptrdiff_t part, sc_team team, sc_body bo
         const int thread = omp_get_thread_num();
 #pragma omp for schedule(dynamic, chunk) nowait
         for (ptrdiff_t task = 0; task < tasks; task++) run(team, body, context, task, thread);
-        finish(end, context, thread);
+        wait_for_streams();
     }
 }
 
@@ -78,14 +72,13 @@ int sc_most_threads(void) { return 1; }
 int sc_openmp(void) { return 0; }
 int sc_max_threads(void) { return 1; }
 
-void sc_parallel_parts(ptrdiff_t tasks, ptrdiff_t part, sc_team team, sc_body body, sc_end end,
-                       void *context) {
+void sc_parallel_parts(ptrdiff_t tasks, ptrdiff_t part, sc_team team, sc_body body, void *context) {
     (void)part;
-    run_all(tasks, team, body, end, context);
+    run_all(tasks, team, body, context);
 }
 
 #endif
 
 void sc_parallel(ptrdiff_t tasks, sc_team team, sc_body body, void *context) {
-    sc_parallel_parts(tasks, 1, team, body, NULL, context);
+    sc_parallel_parts(tasks, 1, team, body, context);
 }

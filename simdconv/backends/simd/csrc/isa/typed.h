@@ -4,6 +4,7 @@
 #include "../simd/transpose.h"
 
 #include "../ukernel/tile.h"
+#include "../algo/lines.h"
 
 #include "../ukernel/lanes.h"
 #include "../ukernel/rows.h"
@@ -19,7 +20,6 @@
 #include "../pack/spread.h"
 
 #include "../algo/call.h"
-#include "../algo/planes.h"
 
 #include "../algo/pixel_plan.h"
 #include "../algo/pixel_rows.h"

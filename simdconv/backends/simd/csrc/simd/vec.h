@@ -9,6 +9,7 @@
  *   v_load_halves(p, q)    lower half from p, upper half from q (where VHALVES_t is 1)
  *   v_index(lanes), v_permute(v, index)    lane i of the result is lane lanes[i] of v; one
  *                          instruction where VPERMUTES is 1
+ *   v_window(a, b, n)      VL lanes from lane n of a and b, side by side, on; 0 <= n <= VL
  *   v_transpose(r)         VL vectors of VL lanes, in place
  *   v_even(a, b)           the even lanes of a, then those of b
  *   narrow_t, n_load, n_load_mask, n_bcast, n_fma, n_first(v), n_widen(n)    half a vector, where
@@ -54,6 +55,7 @@
 #define v_load_halves FN(v_load_halves)
 #define v_index FN(v_index)
 #define v_permute FN(v_permute)
+#define v_window FN(v_window)
 #define v_transpose FN(v_transpose)
 #define v_even FN(v_even)
 #define v_fma FN(v_fma)

@@ -85,6 +85,17 @@ VFN vec_f32 v_permute_f32(vec_f32 v, index_f32 i) { return _mm256_permutevar8x32
 VFN vec_f64 v_permute_f64(vec_f64 v, index_f64 i) {
     return _mm256_castps_pd(_mm256_permutevar8x32_ps(_mm256_castpd_ps(v), i));
 }
+VFN vec_f32 v_window_f32(vec_f32 a, vec_f32 b, ptrdiff_t n) { /* both rotated by n */
+    static const int lane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7};
+    static const int second[16] = {0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1};
+    const __m256i i = _mm256_loadu_si256((const __m256i *)(const void *)(lane + n));
+    const __m256i from_b = _mm256_loadu_si256((const __m256i *)(const void *)(second + n));
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(a, i), _mm256_permutevar8x32_ps(b, i),
+                            _mm256_castsi256_ps(from_b));
+}
+VFN vec_f64 v_window_f64(vec_f64 a, vec_f64 b, ptrdiff_t n) {
+    return _mm256_castps_pd(v_window_f32(_mm256_castpd_ps(a), _mm256_castpd_ps(b), 2 * n));
+}
 VFN vec_f32 v_even_f32(vec_f32 a, vec_f32 b) {
     const __m256d pairs = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88));
     return _mm256_castpd_ps(_mm256_permute4x64_pd(pairs, 0xd8));

@@ -49,6 +49,15 @@ VFN index_f64 v_index_f64(const int *lanes) {
 }
 VFN vec_f32 v_permute_f32(vec_f32 v, index_f32 i) { return _mm512_permutexvar_ps(i, v); }
 VFN vec_f64 v_permute_f64(vec_f64 v, index_f64 i) { return _mm512_permutexvar_pd(i, v); }
+VFN vec_f32 v_window_f32(vec_f32 a, vec_f32 b, ptrdiff_t n) {
+    static const int lane[32] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+    return _mm512_permutex2var_ps(a, _mm512_loadu_si512(lane + n), b);
+}
+VFN vec_f64 v_window_f64(vec_f64 a, vec_f64 b, ptrdiff_t n) {
+    static const long long lane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return _mm512_permutex2var_pd(a, _mm512_loadu_si512(lane + n), b);
+}
 VFN vec_f32 v_even_f32(vec_f32 a, vec_f32 b) {
     const __m512i even =
         _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);

@@ -60,6 +60,12 @@ typedef ptrdiff_t mask_f64;
         for (int i = 0; i < (lanes); i++) to[i] = v[index.lane[i]];                                \
         return to;                                                                                 \
     }                                                                                              \
+    VFN vec_##t v_window_##t(vec_##t a, vec_##t b, ptrdiff_t n) {                                  \
+        scalar both[2 * (lanes)];                                                                  \
+        v_store_##t(both, a);                                                                      \
+        v_store_##t(both + (lanes), b);                                                            \
+        return v_load_##t(both + n);                                                               \
+    }                                                                                              \
     VFN vec_##t v_even_##t(vec_##t a, vec_##t b) {                                                 \
         for (int i = 0; i < (lanes) / 2; i++) a[i] = a[2 * i];                                     \
         for (int i = 0; i < (lanes) / 2; i++) a[i + (lanes) / 2] = b[2 * i];                       \

@@ -83,6 +83,20 @@ VFN vec_f32 v_permute_f32(vec_f32 v, index_f32 i) {
 VFN vec_f64 v_permute_f64(vec_f64 v, index_f64 i) {
     return vreinterpretq_f64_u8(vqtbl1q_u8(vreinterpretq_u8_f64(v), i));
 }
+VFN uint8x16_t v_bytes(uint8x16_t a, uint8x16_t b, ptrdiff_t first) {
+    static const uint8_t byte[32] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
+                                     11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+                                     22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+    return vqtbl2q_u8((uint8x16x2_t){{a, b}}, vld1q_u8(byte + first));
+}
+VFN vec_f32 v_window_f32(vec_f32 a, vec_f32 b, ptrdiff_t n) {
+    return vreinterpretq_f32_u8(
+        v_bytes(vreinterpretq_u8_f32(a), vreinterpretq_u8_f32(b), n * (ptrdiff_t)sizeof(float)));
+}
+VFN vec_f64 v_window_f64(vec_f64 a, vec_f64 b, ptrdiff_t n) {
+    return vreinterpretq_f64_u8(
+        v_bytes(vreinterpretq_u8_f64(a), vreinterpretq_u8_f64(b), n * (ptrdiff_t)sizeof(double)));
+}
 VFN vec_f32 v_even_f32(vec_f32 a, vec_f32 b) { return vuzp1q_f32(a, b); }
 VFN vec_f64 v_even_f64(vec_f64 a, vec_f64 b) { return vuzp1q_f64(a, b); }
 VFN void v_transpose_f32(vec_f32 *r) { TRANSPOSE_4X4(vec_f32, r); }

@@ -9,11 +9,13 @@
 #define TILE_VECTORS 2
 #define TILE_ROWS ((VREGS - TILE_VECTORS - 2) / TILE_VECTORS)
 #define TILE_COLUMNS (TILE_VECTORS * VL)
+#define LINE_LEN ((ptrdiff_t)(64 / sizeof(T))) /* elements of a line of cache */
 
 #ifndef SC_TILE_STORES
 #define SC_TILE_STORES
 typedef enum {
     STORE_ROWS,    /* vector j of row i at c + i*c_row + j*c_vector */
+    STORE_LINES,   /* the same, c_vector being VL, to whole lines (algo/lines.h); VL == LINE_LEN */
     STORE_COLUMNS, /* element (i, j) at c + i + j*c_column: the transpose, row index contiguous */
     STORE_SCATTER  /* element (i, j) at c + i*c_row + c_offsets[j] */
 } tile_store;
@@ -38,6 +40,8 @@ typedef struct {
     ptrdiff_t c_row, c_vector, c_column;
     const ptrdiff_t *c_offsets;
     T *c;
+    T *kept;            /* STORE_LINES: the vector before this tile's, of row 0 */
+    ptrdiff_t kept_row; /* and elements to that of the next row */
     int accumulate,
         partial; /* STORE_ROWS: start from what c holds; leave bias and activation out */
     ptrdiff_t columns[TILE_VECTORS]; /* valid in each vector */
@@ -127,6 +131,31 @@ SC_INLINE void FN(tile_store_rows)(const FN(tile) *t, int rows, int vectors,
 }
 #undef STORE_TILE
 
+/* elements of its line that lie before `to` */
+SC_INLINE ptrdiff_t FN(before)(const T *to) {
+    return (ptrdiff_t)((size_t)to / sizeof(T)) & (LINE_LEN - 1);
+}
+
+/* Whole vectors to whole lines, whose rows start anywhere: each line is the end of the vector
+ * before and the start of this one. The last vector is kept. */
+SC_INLINE void FN(tile_store_lines)(const FN(tile) *t, int rows, int vectors,
+                                    vec (*acc)[TILE_VECTORS]) {
+    const ptrdiff_t c_row = t->c_row, kept_row = t->kept_row;
+    T *to = t->c, *kept = t->kept;
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++, to += c_row, kept += kept_row) {
+        __asm__("" : "+r"(to), "+r"(kept));
+        const ptrdiff_t before = FN(before)(to);
+        vec low = v_load(kept);
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; j++) {
+            v_stream(to - before + j * VL, v_window(low, acc[i][j], VL - before));
+            low = acc[i][j];
+        }
+        v_store(kept, low);
+    }
+}
+
 /* The tile by way of the stack: transposed, or to scattered columns */
 SC_INLINE void FN(tile_store_block)(const FN(tile) *t, int rows, int vectors,
                                     vec (*acc)[TILE_VECTORS]) {
@@ -155,5 +184,6 @@ SC_INLINE void FN(tile_finish)(const FN(tile) *t, int rows, int vectors, vec (*a
             for (int j = 0; j < vectors; j++) acc[i][j] = FN(tile_activate)(t, acc[i][j]);
     }
     if (t->store == STORE_ROWS) FN(tile_store_rows)(t, rows, vectors, acc);
+    else if (VL == LINE_LEN && t->store == STORE_LINES) FN(tile_store_lines)(t, rows, vectors, acc);
     else FN(tile_store_block)(t, rows, vectors, acc);
 }
