@@ -37,7 +37,7 @@ static void FN(filter_tile)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
     const ptrdiff_t columns = (vectors - 1) * t->c_vector + t->columns[vectors - 1];
     T *y = s->y + column - s->j0 * f->p->inner;
     if (s->lines) {
-        FN(next_tile)(s->lines, columns, columns == vectors * VL);
+        FN(next_tile)(s->lines, columns, vectors == 1 || t->c_vector == VL);
         t->store = s->lines->at_once ? STORE_LINES : STORE_ROWS;
         t->c_row = s->lines->at_once ? f->y.c : s->lines->row;
     }

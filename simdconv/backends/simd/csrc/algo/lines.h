@@ -62,10 +62,10 @@ static void FN(put_lines)(const FN(lines) *w, T *row, T *to, ptrdiff_t filters) 
     }
 }
 
-/* Before a tile of `n` elements of each filter: does what waits leave for it? If they are whole
- * lines in registers, they need not wait themselves. */
-static void FN(next_tile)(FN(lines) *w, ptrdiff_t n, int is_whole) {
-    w->at_once = is_whole && VL == LINE_LEN && w->done >= LINE_LEN;
+/* Before a tile of `n` elements of each filter: does what waits leave for it? Those that follow one
+ * another in registers, a line in each, need not wait themselves. */
+static void FN(next_tile)(FN(lines) *w, ptrdiff_t n, int in_registers) {
+    w->at_once = in_registers && VL == LINE_LEN && w->done >= LINE_LEN;
     w->leave = w->at_once || w->waiting + n > w->room;
 }
 

@@ -56,7 +56,7 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
             ahead += ahead_step;
         }
     }
-    FN(tile_finish)(t, rows, vectors, acc);
+    FN(tile_finish)(t, rows, vectors, mode != LANES_MASKED, acc);
 }
 
 #if VNARROW
@@ -93,7 +93,7 @@ SC_INLINE void FN(lanes_narrow_kernel)(const FN(tile) *t, const int rows, const 
     }
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) acc[i][last] = n_widen(sums[i]);
-    FN(tile_finish)(t, rows, vectors, acc);
+    FN(tile_finish)(t, rows, vectors, 0, acc);
 }
 #endif
 

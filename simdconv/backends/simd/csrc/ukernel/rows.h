@@ -58,7 +58,7 @@ SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vect
             for (int i = 0; i < P; i++) p[i] = (const T *)((const char *)p[i] + step);
         }
     }
-    FN(tile_finish)(t, rows, vectors, acc);
+    FN(tile_finish)(t, rows, vectors, 1, acc);
 }
 
 #if VNARROW
@@ -103,7 +103,7 @@ SC_INLINE void FN(rows_narrow_kernel)(const FN(tile) *t, const int rows, const i
     }
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) acc[i][last] = n_widen(sums[i]);
-    FN(tile_finish)(t, rows, vectors, acc);
+    FN(tile_finish)(t, rows, vectors, 1, acc);
 }
 #endif
 

@@ -15,7 +15,7 @@
 #define SC_TILE_STORES
 typedef enum {
     STORE_ROWS,    /* vector j of row i at c + i*c_row + j*c_vector */
-    STORE_LINES,   /* the same, c_vector being VL, to whole lines (algo/lines.h); VL == LINE_LEN */
+    STORE_LINES,   /* the same, c_vector being VL, in whole lines (algo/lines.h); VL == LINE_LEN */
     STORE_COLUMNS, /* element (i, j) at c + i + j*c_column: the transpose, row index contiguous */
     STORE_SCATTER  /* element (i, j) at c + i*c_row + c_offsets[j] */
 } tile_store;
@@ -136,11 +136,11 @@ SC_INLINE ptrdiff_t FN(before)(const T *to) {
     return (ptrdiff_t)((size_t)to / sizeof(T)) & (LINE_LEN - 1);
 }
 
-/* Whole vectors to whole lines, whose rows start anywhere: each line is the end of the vector
- * before and the start of this one. The last vector is kept. */
-SC_INLINE void FN(tile_store_lines)(const FN(tile) *t, int rows, int vectors,
+/* Vectors to whole lines, whose rows start anywhere: each line is the end of the vector before and
+ * the start of this one. The last elements are kept, at the end of a vector. */
+SC_INLINE void FN(tile_store_lines)(const FN(tile) *t, int rows, int vectors, int whole,
                                     vec (*acc)[TILE_VECTORS]) {
-    const ptrdiff_t c_row = t->c_row, kept_row = t->kept_row;
+    const ptrdiff_t c_row = t->c_row, kept_row = t->kept_row, last = t->columns[vectors - 1];
     T *to = t->c, *kept = t->kept;
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++, to += c_row, kept += kept_row) {
@@ -149,8 +149,10 @@ SC_INLINE void FN(tile_store_lines)(const FN(tile) *t, int rows, int vectors,
         vec low = v_load(kept);
 #pragma GCC unroll 2
         for (int j = 0; j < vectors; j++) {
-            v_stream(to - before + j * VL, v_window(low, acc[i][j], VL - before));
-            low = acc[i][j];
+            const int is_whole = whole || j < vectors - 1;
+            if (is_whole || before + last >= VL)
+                v_stream(to - before + j * VL, v_window(low, acc[i][j], VL - before));
+            low = is_whole ? acc[i][j] : v_window(low, acc[i][j], last);
         }
         v_store(kept, low);
     }
@@ -174,8 +176,9 @@ SC_INLINE void FN(tile_store_block)(const FN(tile) *t, int rows, int vectors,
             t->c[i * t->c_row + t->c_offsets[j]] = block[i * TILE_COLUMNS + j];
 }
 
-/* bias, activation, store: after the sums, once a tile */
-SC_INLINE void FN(tile_finish)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
+/* bias, activation, store: after the sums, once a tile. `whole`: all its vectors are. */
+SC_INLINE void FN(tile_finish)(const FN(tile) *t, int rows, int vectors, int whole,
+                               vec (*acc)[TILE_VECTORS]) {
     if (t->bias && !t->partial) FN(tile_bias)(t, rows, vectors, acc);
     if (t->activation != SC_ACT_NONE && !t->partial) {
 #pragma GCC unroll 16
@@ -184,6 +187,7 @@ SC_INLINE void FN(tile_finish)(const FN(tile) *t, int rows, int vectors, vec (*a
             for (int j = 0; j < vectors; j++) acc[i][j] = FN(tile_activate)(t, acc[i][j]);
     }
     if (t->store == STORE_ROWS) FN(tile_store_rows)(t, rows, vectors, acc);
-    else if (VL == LINE_LEN && t->store == STORE_LINES) FN(tile_store_lines)(t, rows, vectors, acc);
+    else if (VL == LINE_LEN && t->store == STORE_LINES)
+        FN(tile_store_lines)(t, rows, vectors, whole, acc);
     else FN(tile_store_block)(t, rows, vectors, acc);
 }
