@@ -11,6 +11,7 @@ typedef struct {
     sc_span interior;
     ptrdiff_t columns, pitch;           /* of the widest strip; of a border patch */
     ptrdiff_t ring, phases, phase, row; /* phased: rows; elements of a phase, of a channel's row */
+    int near;                           /* is_window_near */
     size_t table_bytes, matrix_bytes;
     ptrdiff_t rows;                  /* output rows of a task */
     ptrdiff_t lines_row, lines_room; /* lines.h: of a filter */
@@ -90,6 +91,7 @@ static FN(filter_plan)
     f.per_group = FN(filter_blocks_a_group)(p, kernel->algorithm, f.blocks);
     f.unit = sc_max(1, TILE_COLUMNS / p->inner);
     f.interior = sc_interior_columns(p);
+    f.near = FN(is_window_near)(p);
     f.loop.block_groups = sc_ceil_div(f.blocks, f.per_group);
     f.loop.groups = p->groups;
     f.loop.images = p->images;

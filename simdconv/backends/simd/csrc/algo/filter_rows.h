@@ -102,10 +102,12 @@ static void FN(pixel_columns)(const FN(filter_plan) *f, const FN(span) *s, FN(ti
     }
 }
 
-static void FN(use_table)(FN(tile) *t, const sc_table *table) {
+/* Windows that L1 holds need not be asked for, if lines of them are not new with each step. */
+static void FN(use_table)(const FN(filter_plan) *f, FN(tile) *t, const sc_table *table) {
     t->runs = table->runs;
     t->count = table->count;
     t->b_step = table->step;
+    t->asks = !f->near || table->step > LINE_LEN;
 }
 
 /* The three ways to present a segment. */
@@ -116,7 +118,7 @@ static void FN(strip_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile)
     FN(strip)(p, s->x, s->at.row, s->j0 * p->stride_w,
               (s->j1 - 1 - s->j0) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1, f->columns,
               strip);
-    FN(use_table)(t, &f->table);
+    FN(use_table)(f, t, &f->table);
     FN(pixel_columns)(f, s, t, strip, p->stride_w * p->h_f * p->inner, s->j0, s->j1);
 }
 
@@ -124,7 +126,7 @@ static void FN(matrix_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
     const sc_problem *p = f->p;
     ptrdiff_t row = f->pixels * p->inner;
     const T *matrix = (const T *)((const char *)f->o->workspace + f->table_bytes);
-    FN(use_table)(t, &f->table);
+    FN(use_table)(f, t, &f->table);
     FN(pixel_columns)(
         f, s, t, matrix + (s->at.image * p->groups + s->at.group) * f->k * row + s->j0 * p->inner,
         p->inner, s->j0, s->j1);
@@ -149,7 +151,7 @@ static void FN(direct_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
     for (ptrdiff_t j = s->j0; j < s->j1;) {
         ptrdiff_t border_end = j < first ? first : s->j1, end = sc_min(j + f->unit, border_end);
         if (j == first && last > first) {
-            FN(use_table)(t, &table);
+            FN(use_table)(f, t, &table);
             t->ahead = p->stride_h * p->x_h;
             t->ahead_step = ahead_step(p, &table, p->stride_w * TILE_COLUMNS);
             FN(pixel_columns)(f, s, t, s->x + row + (first * p->stride_w - p->left) * p->x_w,
@@ -160,7 +162,7 @@ static void FN(direct_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
         FN(border_patch)(p, s->x, s->at.row, j * p->stride_w,
                          (end - 1 - j) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1, f->pitch,
                          patch);
-        FN(use_table)(t, &f->patch);
+        FN(use_table)(f, t, &f->patch);
         t->ahead = t->ahead_step = 0;
         FN(pixel_columns)(f, s, t, patch, p->stride_w * p->inner, j, end);
         j = end;
@@ -200,7 +202,7 @@ static void FN(phased_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
                 k += run->len;
             }
         }
-    FN(use_table)(t, &table);
+    FN(use_table)(f, t, &table);
     t->ahead = t->ahead_step = 0;
     FN(pixel_columns)(f, s, t, ring, 1, s->j0, s->j1);
 }

@@ -9,51 +9,73 @@
  * whole. HALVES: the upper half of a vector is b_half elements from its lower half (two pixels of
  * CHWN8 in one register). Per step: `vectors` loads, `rows` broadcasts, rows*vectors FMAs, one
  * prefetch to L2 of what the next output row will read, and, but for NARROW, to L1 of the vectors
- * of a run to come: runs are too short for the hardware to see where the next one starts. */
+ * of a run to come: runs are too short for the hardware to see where the next one starts. A tile
+ * of few registers has few FMAs a step to hide those behind: there, not for windows in L1. */
+#define ASKS_ALWAYS (VREGS > 16)
 #ifndef SC_LANES_MODES
 #define SC_LANES_MODES
 enum { LANES_FULL, LANES_MASKED, LANES_NARROW, LANES_HALVES, N_LANES_MODES };
 #endif
 
+/* What stays in scalar registers over the runs */
+typedef struct {
+    const sc_run *end;
+    ptrdiff_t step, half, ahead_step;
+} FN(lanes_steps);
+
+/* one run; `asks`: for vectors of a run to come */
+SC_INLINE void FN(lanes_run)(const FN(tile) *t, const sc_run *run, const FN(lanes_steps) s,
+                             const int rows, const int vectors, const int mode, const int asks,
+                             const mask *valid, vec (*acc)[TILE_VECTORS]) {
+    enum { LATER = 4 }; /* runs from one to that whose vectors are asked for in L1 */
+    const T *a = t->a + run->k * rows;
+    const T *b[TILE_VECTORS];
+    const T *ahead = t->b + run->x + t->ahead, *soon = NULL;
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; j++) b[j] = t->b + run->x + j * t->b_vector;
+    if (asks) soon = t->b + (s.end - run > LATER ? run + LATER : t->runs)->x;
+    for (ptrdiff_t k = run->len; k > 0; k--) {
+        vec bv[TILE_VECTORS];
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; j++) {
+            if (mode == LANES_HALVES) bv[j] = v_load_halves(b[j], b[j] + s.half);
+            else if (mode == LANES_MASKED) bv[j] = v_load_mask(b[j], valid[j]);
+            else bv[j] = v_load(b[j]);
+            b[j] += s.step;
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) {
+            vec av = v_bcast(a + i);
+#pragma GCC unroll 2
+            for (int j = 0; j < vectors; j++) acc[i][j] = v_fma(av, bv[j], acc[i][j]);
+        }
+        a += rows;
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += s.ahead_step;
+        if (!asks) continue;
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; j++) __builtin_prefetch(soon + j * t->b_vector);
+        soon += s.step;
+    }
+}
+
 SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vectors,
                                 const int mode) {
-    const sc_run *run = t->runs, *end = run + t->count;
-    const ptrdiff_t step = t->b_step, half = t->b_half, ahead_step = t->ahead_step;
-    enum { LATER = 4 }; /* runs from one to that whose vectors are asked for in L1 */
+    const sc_run *run = t->runs;
+    const FN(lanes_steps) s = {run + t->count, t->b_step, t->b_half, t->ahead_step};
     vec acc[TILE_ROWS][TILE_VECTORS];
     mask valid[TILE_VECTORS];
-    (void)half;
     for (int j = 0; j < vectors; j++) valid[j] = v_mask(t->columns[j]);
     FN(tile_start)(t, rows, vectors, acc);
-    for (; run < end; run++) {
-        READ_AGAIN();
-        const T *a = t->a + run->k * rows;
-        const T *b[TILE_VECTORS];
-#pragma GCC unroll 2
-        for (int j = 0; j < vectors; j++) b[j] = t->b + run->x + j * t->b_vector;
-        const T *ahead = t->b + run->x + t->ahead;
-        const T *soon = t->b + (end - run > LATER ? run + LATER : t->runs)->x;
-        for (ptrdiff_t k = run->len; k > 0; k--) {
-            vec bv[TILE_VECTORS];
-#pragma GCC unroll 2
-            for (int j = 0; j < vectors; j++) {
-                if (mode == LANES_HALVES) bv[j] = v_load_halves(b[j], b[j] + half);
-                else if (mode == LANES_MASKED) bv[j] = v_load_mask(b[j], valid[j]);
-                else bv[j] = v_load(b[j]);
-                b[j] += step;
-            }
-#pragma GCC unroll 16
-            for (int i = 0; i < rows; i++) {
-                vec av = v_bcast(a + i);
-#pragma GCC unroll 2
-                for (int j = 0; j < vectors; j++) acc[i][j] = v_fma(av, bv[j], acc[i][j]);
-            }
-            a += rows;
-            __builtin_prefetch(ahead, 0, 2);
-#pragma GCC unroll 2
-            for (int j = 0; j < vectors; j++) __builtin_prefetch(soon + j * t->b_vector);
-            soon += step;
-            ahead += ahead_step;
+    if (ASKS_ALWAYS || t->asks) {
+        for (; run < s.end; run++) {
+            READ_AGAIN();
+            FN(lanes_run)(t, run, s, rows, vectors, mode, 1, valid, acc);
+        }
+    } else {
+        for (; run < s.end; run++) {
+            READ_AGAIN();
+            FN(lanes_run)(t, run, s, rows, vectors, mode, 0, valid, acc);
         }
     }
     FN(tile_finish)(t, rows, vectors, mode != LANES_MASKED, acc);
