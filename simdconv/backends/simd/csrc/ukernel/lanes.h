@@ -59,6 +59,15 @@ SC_INLINE void FN(lanes_run)(const FN(tile) *t, const sc_run *run, const FN(lane
     }
 }
 
+/* `whole`: all vectors are */
+SC_INLINE void FN(lanes_finish)(const FN(tile) *t, int rows, int vectors, int whole,
+                                vec (*acc)[TILE_VECTORS]) {
+    FN(tile_activate_all)(t, rows, vectors, acc);
+    if (VL == LINE_LEN && t->store == STORE_LINES)
+        FN(tile_store_lines)(t, rows, vectors, whole, acc);
+    else FN(tile_store_rows)(t, rows, vectors, acc);
+}
+
 SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vectors,
                                 const int mode) {
     const sc_run *run = t->runs;
@@ -78,7 +87,7 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
             FN(lanes_run)(t, run, s, rows, vectors, mode, 0, valid, acc);
         }
     }
-    FN(tile_finish)(t, rows, vectors, mode != LANES_MASKED, acc);
+    FN(lanes_finish)(t, rows, vectors, mode != LANES_MASKED, acc);
 }
 
 #if VNARROW
@@ -115,7 +124,7 @@ SC_INLINE void FN(lanes_narrow_kernel)(const FN(tile) *t, const int rows, const 
     }
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) acc[i][last] = n_widen(sums[i]);
-    FN(tile_finish)(t, rows, vectors, 0, acc);
+    FN(lanes_finish)(t, rows, vectors, 0, acc);
 }
 #endif
 

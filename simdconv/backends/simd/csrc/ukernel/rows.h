@@ -21,6 +21,12 @@
 #define ROW(i) (p[i])
 #endif
 
+SC_INLINE void FN(rows_finish)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
+    FN(tile_activate_all)(t, rows, vectors, acc);
+    if (t->store == STORE_ROWS) FN(tile_store_rows)(t, rows, vectors, acc);
+    else FN(tile_store_block)(t, rows, vectors, acc);
+}
+
 SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vectors) {
     enum { P = ROWS_POINTERS };
     const sc_run *run = t->runs, *end = run + t->count;
@@ -58,7 +64,7 @@ SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vect
             for (int i = 0; i < P; i++) p[i] = (const T *)((const char *)p[i] + step);
         }
     }
-    FN(tile_finish)(t, rows, vectors, 1, acc);
+    FN(rows_finish)(t, rows, vectors, acc);
 }
 
 #if VNARROW
@@ -103,7 +109,7 @@ SC_INLINE void FN(rows_narrow_kernel)(const FN(tile) *t, const int rows, const i
     }
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) acc[i][last] = n_widen(sums[i]);
-    FN(tile_finish)(t, rows, vectors, 1, acc);
+    FN(rows_finish)(t, rows, vectors, acc);
 }
 #endif
 

@@ -177,18 +177,14 @@ SC_INLINE void FN(tile_store_block)(const FN(tile) *t, int rows, int vectors,
             t->c[i * t->c_row + t->c_offsets[j]] = block[i * TILE_COLUMNS + j];
 }
 
-/* bias, activation, store: after the sums, once a tile. `whole`: all its vectors are. */
-SC_INLINE void FN(tile_finish)(const FN(tile) *t, int rows, int vectors, int whole,
-                               vec (*acc)[TILE_VECTORS]) {
-    if (t->bias && !t->partial) FN(tile_bias)(t, rows, vectors, acc);
-    if (t->activation != SC_ACT_NONE && !t->partial) {
+/* bias and activation: after the sums, once a tile */
+SC_INLINE void FN(tile_activate_all)(const FN(tile) *t, int rows, int vectors,
+                                     vec (*acc)[TILE_VECTORS]) {
+    if (t->partial) return;
+    if (t->bias) FN(tile_bias)(t, rows, vectors, acc);
+    if (t->activation == SC_ACT_NONE) return;
 #pragma GCC unroll 16
-        for (int i = 0; i < rows; i++)
+    for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
-            for (int j = 0; j < vectors; j++) acc[i][j] = FN(tile_activate)(t, acc[i][j]);
-    }
-    if (t->store == STORE_ROWS) FN(tile_store_rows)(t, rows, vectors, acc);
-    else if (VL == LINE_LEN && t->store == STORE_LINES)
-        FN(tile_store_lines)(t, rows, vectors, whole, acc);
-    else FN(tile_store_block)(t, rows, vectors, acc);
+        for (int j = 0; j < vectors; j++) acc[i][j] = FN(tile_activate)(t, acc[i][j]);
 }
