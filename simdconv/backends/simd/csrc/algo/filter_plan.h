@@ -104,7 +104,7 @@ static FN(filter_plan)
         f.matrix_bytes =
             sc_lines((size_t)(p->images * p->groups * f.k * f.pixels * p->inner) * sizeof(T));
     }
-    in_lines = FN(streams)(p) && (p->layout == SC_NCHW || f.pixels * p->inner % VL > 0);
+    in_lines = FN(streams)(p);
     units = sc_ceil_div(f.pixels, f.unit);
     others = f.loop.block_groups * f.loop.groups * f.loop.images * f.loop.rows;
     f.loop.segments =

@@ -110,7 +110,7 @@ static void FN(use_table)(const FN(filter_plan) *f, FN(tile) *t, const sc_table 
     t->asks = !f->near || table->step > LINE_LEN;
 }
 
-/* The three ways to present a segment. */
+/* The ways to present a segment. */
 
 static void FN(strip_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile) *t) {
     const sc_problem *p = f->p;
@@ -293,11 +293,12 @@ static void FN(filter_rows_matrix)(void *context, ptrdiff_t task, int thread) {
         FN(matrix_row)(p, x, m, u, v, to);
 }
 
-/* Are a tile's vectors whole lines of the result where it lies? Then they go to them directly. */
+/* Are tiles whole lines of the result where it lies? Then they go to them directly. A border patch
+ * may end within a line, unless a pixel is some. */
 static int FN(is_whole_lines)(const FN(filter_plan) *f) {
-    const ptrdiff_t distances = f->y.image | f->y.c | f->y.h;
-    return (size_t)f->o->y % 64 == 0 && distances % LINE_LEN == 0 && !f->pitch &&
-           TILE_COLUMNS % LINE_LEN == 0;
+    const ptrdiff_t row = f->kernel->algorithm == SC_IM2COL ? 0 : f->y.h;
+    return (size_t)f->o->y % 64 == 0 && (f->y.image | f->y.c | row) % LINE_LEN == 0 &&
+           TILE_COLUMNS % LINE_LEN == 0 && (!f->pitch || f->p->inner % LINE_LEN == 0);
 }
 
 static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p,

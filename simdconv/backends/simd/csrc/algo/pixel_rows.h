@@ -261,6 +261,7 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     t.store = STORE_ROWS;
     t.c_row = f->y.w;
     t.c_vector = VL;
+    if (((size_t)s.y | (size_t)f->y.w * sizeof(T)) % sizeof(vec) != 0) t.stream = 0;
     if (p->layout == SC_NCHW) {
         t.store = STORE_COLUMNS;
         t.c_column = f->y.c;
