@@ -191,13 +191,15 @@ def test_infinite_weights_meet_padding_zeros(kernel, size):
 
 
 # Results that go past the caches (more than 8 MiB): rows of odd length, which are no whole lines;
-# rows that fill vectors where they lie, or padded; in CHWN numbers of images that are no whole
-# vectors
+# rows that fill vectors where they lie, or padded; rows of whole lines; in CHWN numbers of images
+# that are no whole vectors
 STREAMED = {
     "stride_1": (8, 1, 2, 45, 67, 131, 3, 3, 1, 0, 1),
     "stride_2": (33, 1, 2, 19, 95, 145, 3, 2, 2, 1, 1),
     "whole_vectors": (3, 1, 1, 33, 103, 223, 2, 2, 1, 0, 1),
     "padded": (3, 1, 2, 30, 110, 221, 3, 3, 1, 1, 1),
+    "whole_lines": (8, 1, 2, 45, 67, 130, 3, 3, 1, 0, 1),
+    "padded_whole_lines": (8, 1, 1, 36, 66, 128, 3, 3, 1, 1, 1),
 }
 
 
@@ -211,13 +213,19 @@ def test_results_that_no_cache_holds(kernel, shape):
     keywords |= {"activation": "relu"}
     expected = simdconv.conv2d(x, w, bias, backend="blas", **keywords)
     assert expected.nbytes > 8 << 20
-    for threads in (1, 2):
-        out = np.full_like(expected, np.nan)
+    line = 64 // expected.itemsize
+    room = np.empty(expected.size + 3 * line, dtype)
+    start = -room.ctypes.data % 64 // expected.itemsize + line
+    for threads, off in ((1, 0), (2, 0), (1, 1), (2, line - 4)):  # elements past a line
+        room.fill(np.nan)
+        out = room[start + off :][: expected.size].reshape(expected.shape)
         simdconv.conv2d(
             x, w, bias, backend="simd", algorithm=kernel.algorithm, num_threads=threads, out=out,
             **keywords,
         )  # fmt: skip
-        assert np.array_equal(out, expected), threads
+        assert np.array_equal(out, expected), (threads, off)
+        out.fill(np.nan)
+        assert np.isnan(room).all(), (threads, off)
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect"])

@@ -129,11 +129,11 @@ static int FN(all_finite)(const T *w, ptrdiff_t n) {
     return !bad;
 }
 
-/* A result that no cache will hold is written past them: it is not read before it is written, and
- * pushes neither filters nor image out. */
+/* A result that no cache will hold is written past them, where the ISA has such stores: it is not
+ * read before it is written, and pushes neither filters nor image out. */
 SC_INLINE int FN(streams)(const sc_problem *p) {
     double elements = (double)p->images * p->inner * p->groups * p->c_out * p->h_out * p->w_out;
-    return elements * sizeof(T) > (double)cache_of_a_core() / 4;
+    return VSTREAMS && elements * sizeof(T) > (double)cache_of_a_core() / 4;
 }
 
 SC_INLINE void FN(tile_epilogue)(const sc_problem *p, FN(tile) *t) {

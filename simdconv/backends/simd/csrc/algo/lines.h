@@ -7,7 +7,7 @@ typedef struct {
     ptrdiff_t row, to_filter;
     ptrdiff_t room, waiting; /* elements of a row */
     ptrdiff_t done;          /* elements of each filter since the task began */
-    int leave, at_once;      /* next_tile: of the tile that comes */
+    int leave, at_once;      /* next_tile: does what waits leave, is the tile not to wait at all */
 } FN(lines);
 
 /* How many elements may wait, for tiles of `most`: so few that memory takes their lines while sums

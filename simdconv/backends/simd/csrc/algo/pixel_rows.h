@@ -98,7 +98,7 @@ static void FN(pixel_tiles)(const FN(pixel_plan) *f, const FN(segment) *g, FN(ti
     t->accumulate = t->partial = 0;
 }
 
-/* The three ways to present a segment. */
+/* The ways to present a segment. */
 
 /* im2win: one strip of the segment's columns, every window a run of it */
 static void FN(strip_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(tile) *t) {
@@ -261,6 +261,7 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     t.store = STORE_ROWS;
     t.c_row = f->y.w;
     t.c_vector = VL;
+    /* vectors off their places cannot go past the caches: their lines are asked for */
     if (((size_t)s.y | (size_t)f->y.w * sizeof(T)) % sizeof(vec) != 0) t.stream = 0;
     if (p->layout == SC_NCHW) {
         t.store = STORE_COLUMNS;

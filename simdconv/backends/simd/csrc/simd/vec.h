@@ -4,7 +4,8 @@
  *   vec_t, mask_t          a register of VLANES_t elements; a mask for its first n lanes
  *   VREGS                  how many registers there are
  *   v_zero, v_set1(s), v_load(p), v_store(p, v), v_bcast(p)
- *   v_stream(p, v)         a store past the caches, p aligned; core/parallel.c waits for them
+ *   v_stream(p, v)         a store past the caches where VSTREAMS is 1, p aligned; core/parallel.c
+ *                          waits for them
  *   v_mask(n), v_load_mask(p, m), v_store_mask(p, v, m)    lanes >= n are not touched in memory
  *   v_load_halves(p, q)    lower half from p, upper half from q (where VHALVES_t is 1)
  *   v_index(lanes), v_permute(v, index)    lane i of the result is lane lanes[i] of v; one

@@ -9,6 +9,7 @@
 #define VHALVES_f32 0
 #define VHALVES_f64 0
 #define VNARROW 0
+#define VSTREAMS 1
 #define VPERMUTES 1
 #define VFN static inline __attribute__((always_inline))
 

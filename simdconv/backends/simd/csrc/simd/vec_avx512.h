@@ -8,6 +8,7 @@
 #define VHALVES_f32 1
 #define VHALVES_f64 0
 #define VNARROW 1
+#define VSTREAMS 1
 #define VPERMUTES 1
 #define VFN static inline __attribute__((always_inline))
 

@@ -12,6 +12,7 @@
 #define VHALVES_f32 0
 #define VHALVES_f64 0
 #define VNARROW 0
+#define VSTREAMS 0
 #define VPERMUTES 0
 #define VFN static inline __attribute__((always_inline))
 

@@ -33,7 +33,7 @@ typedef struct {
     ptrdiff_t b_step;         /* lanes kernel: elements from one step to the next */
     ptrdiff_t b_vector;       /* lanes kernel: elements from one vector to the next */
     ptrdiff_t b_half;         /* lanes kernel, halves: elements from the lower half to the upper */
-    int asks;                 /* lanes kernel: for the vectors of runs to come */
+    int asks;                 /* lanes kernel: for the vectors of runs to come, if not always */
     ptrdiff_t ahead; /* elements from a run to what is wanted in L2 soon (the next row's run) */
     ptrdiff_t ahead_step; /* elements of that for each step of the run */
     tile_store store;
