@@ -5,7 +5,8 @@
     python docs/hot_loops.py FILE --objdump aarch64-linux-gnu-objdump      any object file
 
 Needs objdump (binutils). An inner loop is the shortest stretch that ends in a jump to its start and
-holds the most multiply-adds. Stack: accesses relative to the stack or frame pointer.
+holds the most multiply-adds; in the vertical kernels (by_...) with the loops in it. Stack: accesses
+relative to the stack or frame pointer.
 """
 
 import argparse
@@ -37,16 +38,28 @@ def sums(instructions):
     return len(re.findall(FMA, joined)) or len(re.findall(PRODUCT, joined))
 
 
-def inner_loop(code):
-    """Return the instructions of the tightest loop with the most multiply-adds."""
-    best = []
+def inner_loop(code, innermost):
+    """Return the instructions of the tightest loop with the most multiply-adds.
+
+    `innermost`: of those that hold no other loop with multiply-adds.
+    """
+    loops = []
     for end, (_, text) in enumerate(code):
         jump = re.match(r"(?:j\w+|b\.\w+|cbn?z\s+\w+,)\s+([0-9a-f]+)\b", text)
         start = next((i for i, (at, _) in enumerate(code) if jump and at == int(jump[1], 16)), end)
-        loop = code[start : end + 1]
-        if start < end and (sums(loop), -len(loop)) > (sums(best), -len(best)):
-            best = loop
-    return best
+        if start < end and sums(code[start : end + 1]):
+            loops.append((start, end))
+    if innermost:
+        loops = [
+            (start, end)
+            for start, end in loops
+            if not any(start <= a and b <= end for a, b in loops if (a, b) != (start, end))
+        ]
+    return max(
+        (code[start : end + 1] for start, end in loops),
+        key=lambda loop: (sums(loop), -len(loop)),
+        default=[],
+    )
 
 
 def describe(loop):
@@ -84,7 +97,7 @@ def main():
         given.file = _core.__file__
     largest = defaultdict(dict)
     for name, code in functions(given.file, given.objdump):
-        loop = inner_loop(code)
+        loop = inner_loop(code, innermost=not name.startswith("by_"))
         if not loop:
             continue
         counts, family = describe(loop), re.split(r"_\d", name)[0]
