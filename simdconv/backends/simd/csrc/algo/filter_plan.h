@@ -81,7 +81,6 @@ static FN(filter_plan)
     FN(filter_plan) f;
     size_t room = sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)), strip = 0;
     ptrdiff_t units, others, widest;
-    int in_lines;
     memset(&f, 0, sizeof f);
     f.kernel = kernel;
     f.p = p;
@@ -104,7 +103,6 @@ static FN(filter_plan)
         f.matrix_bytes =
             sc_lines((size_t)(p->images * p->groups * f.k * f.pixels * p->inner) * sizeof(T));
     }
-    in_lines = FN(streams)(p);
     units = sc_ceil_div(f.pixels, f.unit);
     others = f.loop.block_groups * f.loop.groups * f.loop.images * f.loop.rows;
     f.loop.segments =
@@ -136,7 +134,7 @@ static FN(filter_plan)
     }
     f.rows = 1;
     f.lines_at = f.packed_at = sc_lines(sizeof(sc_own)) + room + strip;
-    if (in_lines) {
+    if (FN(streams)(p)) {
         f.rows = rows_of_task(f.loop.rows, f.loop.segments, others / f.loop.rows, threads);
         f.loop.rows = sc_ceil_div(f.loop.rows, f.rows);
         f.lines_room = FN(lines_room)(TILE_COLUMNS);

@@ -1,7 +1,8 @@
 /* How a result goes past the caches where its rows are no whole lines (in NCHW they start at any
- * address, in CHWN and CHWN8 some do): a tile alone would write pieces of lines, and memory would
- * have to be read first. What a filter's tiles leave over its last whole line is kept until more
- * comes; what a task leaves at its ends is written as it is. */
+ * address, in CHWN and CHWN8 some do, and all where the caller's array starts within a line): a tile
+ * alone would write pieces of lines, and memory would have to be read first. What a filter's tiles
+ * leave over its last whole line is kept until more comes; what a task leaves at its ends is
+ * written as it is. */
 typedef struct {
     T *rows; /* of each filter: its last LINE_LEN elements that left, then those that wait */
     ptrdiff_t row, to_filter;

@@ -46,9 +46,9 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
     ptrdiff_t first = b * TILE_COLUMNS, end = sc_min(last * TILE_COLUMNS, p->c_out);
     ptrdiff_t channel = g->at.group * p->c_out + first;
     ptrdiff_t in_group = first - g->at.block_group * f->per_group * TILE_COLUMNS;
-    t->b = g->filters + f->k * in_group;
     T *y = g->y + (j - FN(tile_at)(f, g->tile)) * f->y.w + in_group * f->y.c;
     FN(lines) *w = g->lines;
+    t->b = g->filters + f->k * in_group;
     t->c = y;
     if (w) FN(next_tile)(w, rows, 0);
     t->bias = f->o->bias ? (const T *)f->o->bias + channel : NULL;
