@@ -265,8 +265,8 @@ static void FN(filter_rows_task)(void *context, ptrdiff_t task, int thread) {
     t.store = STORE_ROWS;
     t.bias_by_row = 1;
     t.c_row = f->y.c;
-    if (f->lines_row) {
-        lines = FN(no_lines)((T *)(part + f->lines_at), f->lines_row, f->lines_room, f->y.c);
+    if (f->by_lines) {
+        lines = FN(no_lines)((T *)(part + f->lines_at), TILE_COLUMNS, f->y.c);
         s.lines = &lines;
         t.kept_row = lines.row;
         t.stream = 0;
@@ -308,7 +308,7 @@ static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p,
     sc_place place = {p->x_c, p->x_h, p->x_w, 0, 0, 0, 0};
     char *own;
     f.o = o;
-    if (FN(is_whole_lines)(&f)) f.lines_row = 0;
+    if (FN(is_whole_lines)(&f)) f.by_lines = 0;
     if (kernel->algorithm == SC_IM2WIN) {
         f.table = sc_strip_table(p, 0, f.columns, room);
     } else if (kernel->algorithm == SC_IM2COL) {

@@ -15,14 +15,18 @@ typedef struct {
  * go on, more than one tile's, as each time what is left over is moved. */
 static ptrdiff_t FN(lines_room)(ptrdiff_t most) { return 4 * most; }
 
-/* nothing is here yet */
-static FN(lines) FN(no_lines)(T *rows, ptrdiff_t row, ptrdiff_t room, ptrdiff_t to_filter) {
-    return (FN(lines)){rows, row, to_filter, room, 0, 0, 0, 0};
+/* a filter's elements here: whole vectors are read, and may be written */
+static ptrdiff_t FN(lines_row)(ptrdiff_t most) {
+    return LINE_LEN + sc_ceil_div(FN(lines_room)(most) + VL, VL) * VL;
 }
 
-/* whole vectors are read, and may be written */
-static ptrdiff_t FN(lines_row)(ptrdiff_t room) {
-    return LINE_LEN + sc_ceil_div(room + VL, VL) * VL;
+static size_t FN(lines_bytes)(ptrdiff_t filters, ptrdiff_t most) {
+    return sc_lines((size_t)(filters * FN(lines_row)(most)) * sizeof(T));
+}
+
+/* nothing is here yet */
+static FN(lines) FN(no_lines)(T *rows, ptrdiff_t most, ptrdiff_t to_filter) {
+    return (FN(lines)){rows, FN(lines_row)(most), to_filter, FN(lines_room)(most), 0, 0, 0, 0};
 }
 
 /* part of a line */
@@ -33,7 +37,8 @@ static void FN(put_piece)(T *to, const T *from, ptrdiff_t n) {
     }
 }
 
-/* What waits of the filters `row` belongs to the first of, up to `to`: their whole lines leave. */
+/* Whole lines of what waits leave: of `filters` filters, the first of which has this row, and goes
+ * on at `to`. */
 static void FN(put_lines)(const FN(lines) *w, T *row, T *to, ptrdiff_t filters) {
     const ptrdiff_t n = w->waiting, whole = n / VL * VL, part = n % VL, left = w->done - n;
     to -= n;

@@ -13,8 +13,8 @@ typedef struct {
     ptrdiff_t columns, pitch; /* of the widest strip; of a border patch */
     ptrdiff_t chunks;         /* of the runs */
     size_t table_bytes, matrix_bytes;
-    ptrdiff_t rows;                  /* output rows of a task */
-    ptrdiff_t lines_row, lines_room; /* lines.h: of a filter */
+    ptrdiff_t rows; /* output rows of a task */
+    int by_lines;   /* does the result leave by lines.h? */
     size_t lines_at, packed_at,
         thread_bytes; /* a thread's part: sc_own, table, strip, lines, filters */
     sc_table table, patch;
@@ -101,9 +101,8 @@ static FN(pixel_plan)
         f.loop.rows = sc_ceil_div(f.loop.rows, f.rows);
     }
     if (p->layout == SC_NCHW && FN(streams)(p)) {
-        f.lines_room = FN(lines_room)(TILE_ROWS);
-        f.lines_row = FN(lines_row)(f.lines_room);
-        f.packed_at += sc_lines((size_t)(f.per_group * TILE_COLUMNS * f.lines_row) * sizeof(T));
+        f.by_lines = 1;
+        f.packed_at += FN(lines_bytes)(f.per_group * TILE_COLUMNS, TILE_ROWS);
     }
     f.thread_bytes = f.packed_at + (packed ? 0 : sc_lines(block * (size_t)f.per_group));
     return f;

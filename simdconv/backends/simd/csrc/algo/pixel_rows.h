@@ -234,7 +234,7 @@ static char *FN(pixel_part)(const FN(pixel_plan) *f, int thread) {
 static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
     const FN(pixel_plan) *f = context;
     const sc_problem *p = f->p;
-    const int asks = p->layout == SC_NCHW && !f->lines_row;
+    const int asks = p->layout == SC_NCHW && !f->by_lines;
     const int alone = f->o->team.threads == 1; /* the next row is this thread's too */
     ptrdiff_t filter, filters, j, pixels, row, last_row;
     char *part;
@@ -267,8 +267,8 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
         t.store = STORE_COLUMNS;
         t.c_column = f->y.c;
     }
-    if (f->lines_row) {
-        lines = FN(no_lines)((T *)(part + f->lines_at), f->lines_row, f->lines_room, f->y.c);
+    if (f->by_lines) {
+        lines = FN(no_lines)((T *)(part + f->lines_at), TILE_ROWS, f->y.c);
         s.lines = &lines;
         t.c_column = lines.row;
     } else if (asks && (row == 0 || !alone)) {
