@@ -33,10 +33,22 @@ typedef struct {
     char *own;        /* the thread's part of the workspace, behind sc_own */
     T *y;             /* where the segment's first pixel of the block group's first filter goes */
     FN(lines) *lines; /* or NULL */
+    int asks;         /* for the lines of the output row below */
 } FN(segment);
 
 static ptrdiff_t FN(tile_at)(const FN(pixel_plan) *f, ptrdiff_t tile) {
     return sc_part(f->pixels, f->tiles, tile);
+}
+
+/* Lines of the result, NCHW, that tiles will write pieces of: `pixels` of each filter. A line that
+ * began before them was asked for with those, unless there are none. */
+static void FN(ask_for_lines)(T *y, ptrdiff_t y_filter, ptrdiff_t filters, ptrdiff_t pixels,
+                              int from_first) {
+    for (; filters > 0; filters--, y += y_filter) {
+        for (ptrdiff_t j = from_first ? 0 : LINE_LEN; j < pixels; j += LINE_LEN)
+            __builtin_prefetch(y + j, 1);
+        __builtin_prefetch(y + pixels - 1, 1);
+    }
 }
 
 /* Blocks [b, last) over one tile of `rows` pixels, output column j on */
@@ -48,6 +60,7 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
     ptrdiff_t in_group = first - g->at.block_group * f->per_group * TILE_COLUMNS;
     T *y = g->y + (j - FN(tile_at)(f, g->tile)) * f->y.w + in_group * f->y.c;
     FN(lines) *w = g->lines;
+    const int is_first = j == FN(tile_at)(f, g->tile);
     t->b = g->filters + f->k * in_group;
     t->c = y;
     if (w) FN(next_tile)(w, rows, 0);
@@ -55,6 +68,7 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
     t->columns[0] = t->columns[1] = VL;
     for (; first + TILE_COLUMNS <= end; first += TILE_COLUMNS) {
         if (w) FN(place_tile)(w, in_group, TILE_COLUMNS, y, t);
+        if (g->asks) FN(ask_for_lines)(y + f->y.h, f->y.c, TILE_COLUMNS, rows, is_first);
         FN(rows_kernels)[rows - 1][ROWS_WHOLE][1](t);
         t->b += f->k * TILE_COLUMNS;
         t->c = y += TILE_COLUMNS * f->y.c;
@@ -65,6 +79,7 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
         if (w) FN(place_tile)(w, in_group, end - first, y, t);
         t->columns[0] = sc_min(end - first, VL);
         t->columns[1] = end - first - t->columns[0];
+        if (g->asks) FN(ask_for_lines)(y + f->y.h, f->y.c, end - first, rows, is_first);
         FN(run_rows)(t, rows);
     }
     if (w) FN(tile_done)(w, rows);
@@ -182,7 +197,8 @@ static void FN(direct_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN
             some.a_row = p->stride_w * p->x_w;
             some.table = &table;
             some.last = next;
-            if (p->h_out > 1) some.ahead = p->stride_h * p->x_h;
+            /* the row below, or, where there is one row of all, the next tile */
+            some.ahead = p->h_out > 1 ? p->stride_h * p->x_h : TILE_ROWS * some.a_row;
         } else {
             next = tile + 1;
             columns =
@@ -217,12 +233,6 @@ static void FN(take_filters)(const FN(pixel_plan) *f, FN(segment) *s, char *part
     }
     s->filters = packed;
     s->finite = own->finite;
-}
-
-/* Lines of an NCHW segment, that tiles will write pieces of */
-static void FN(ask_for_lines)(T *y, ptrdiff_t y_filter, ptrdiff_t filters, ptrdiff_t pixels) {
-    for (ptrdiff_t c = 0; c < filters; c++, y += y_filter)
-        for (ptrdiff_t j = 0; j < pixels; j += LINE_LEN) __builtin_prefetch(y + j, 1);
 }
 
 /* a thread's part of the workspace */
@@ -272,11 +282,10 @@ static void FN(pixel_rows_task)(void *context, ptrdiff_t task, int thread) {
         s.lines = &lines;
         t.c_column = lines.row;
     } else if (asks && (row == 0 || !alone)) {
-        FN(ask_for_lines)(s.y, f->y.c, filters, pixels);
+        FN(ask_for_lines)(s.y, f->y.c, filters, pixels, 1);
     }
     for (s.at.row = row; s.at.row < last_row; s.at.row++, s.y += pixels * f->y.w) {
-        if (asks && s.at.row + 1 < (alone ? p->h_out : last_row))
-            FN(ask_for_lines)(s.y + f->y.h, f->y.c, filters, pixels);
+        s.asks = asks && s.at.row + 1 < (alone ? p->h_out : last_row);
         if (f->kernel->algorithm == SC_IM2WIN) FN(strip_segment)(f, &s, &t);
         else if (f->kernel->algorithm == SC_IM2COL) FN(matrix_segment)(f, &s, &t);
         else if (f->ring) FN(ring_segment)(f, &s, &t);

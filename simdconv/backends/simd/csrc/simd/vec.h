@@ -13,8 +13,8 @@
  *   v_window(a, b, n)      VL lanes from lane n of a and b, side by side, on; 0 <= n <= VL
  *   v_transpose(r)         VL vectors of VL lanes, in place
  *   v_even(a, b)           the even lanes of a, then those of b
- *   narrow_t, n_load, n_load_mask, n_bcast, n_fma, n_first(v), n_widen(n)    half a vector, where
- *                          VNARROW is 1
+ *   v_load_low(p), v_load_low_mask(p, m), v_bcast_low(p), v_fma_low(a, b, c)    the first VL / 2
+ *                          lanes, the others are anything (where VNARROW is 1)
  *   v_fma(a, b, c) = a*b + c;  v_add;  v_clip(x, lo, hi), v_leaky(x, slope): NaN passes through
  * Written without suffix below, once SC_SUFFIX says which type this inclusion is for. */
 #undef T
@@ -23,7 +23,6 @@
 #undef vec_index
 #undef VL
 #undef VHALVES
-#undef narrow
 #if SC_IS_F64
 #define T double
 #define SC_SUFFIX f64
@@ -42,7 +41,6 @@
 #define vec_index FN(index)
 #define VL FN(VLANES)
 #define VHALVES FN(VHALVES)
-#define narrow FN(narrow)
 #ifndef v_load
 #define v_zero FN(v_zero)
 #define v_set1 FN(v_set1)
@@ -63,10 +61,15 @@
 #define v_add FN(v_add)
 #define v_clip FN(v_clip)
 #define v_leaky FN(v_leaky)
-#define n_first FN(n_first)
-#define n_load FN(n_load)
-#define n_load_mask FN(n_load_mask)
-#define n_bcast FN(n_bcast)
-#define n_fma FN(n_fma)
-#define n_widen FN(n_widen)
+#if VNARROW
+#define v_load_low FN(v_load_low)
+#define v_load_low_mask FN(v_load_low_mask)
+#define v_bcast_low FN(v_bcast_low)
+#define v_fma_low FN(v_fma_low)
+#else
+#define v_load_low v_load
+#define v_load_low_mask v_load_mask
+#define v_bcast_low v_bcast
+#define v_fma_low v_fma
+#endif
 #endif

@@ -116,27 +116,26 @@ VFN vec_f32 v_fma_f32(vec_f32 a, vec_f32 b, vec_f32 c) { return _mm512_fmadd_ps(
 VFN vec_f64 v_fma_f64(vec_f64 a, vec_f64 b, vec_f64 c) { return _mm512_fmadd_pd(a, b, c); }
 VFN vec_f32 v_add_f32(vec_f32 a, vec_f32 b) { return _mm512_add_ps(a, b); }
 VFN vec_f64 v_add_f64(vec_f64 a, vec_f64 b) { return _mm512_add_pd(a, b); }
-/* half a register: on cores that take two steps for a whole one, half the time */
-typedef __m256 narrow_f32;
-typedef __m256d narrow_f64;
-VFN narrow_f32 n_load_f32(const float *p) { return _mm256_loadu_ps(p); }
-VFN narrow_f64 n_load_f64(const double *p) { return _mm256_loadu_pd(p); }
-VFN narrow_f32 n_load_mask_f32(const float *p, mask_f32 m) {
-    return _mm256_maskz_loadu_ps((__mmask8)m, p);
+/* in the lower half of a register, the upper one is anything: on cores that take two steps for a
+ * whole one, half the time */
+VFN vec_f32 v_load_low_f32(const float *p) { return _mm512_castps256_ps512(_mm256_loadu_ps(p)); }
+VFN vec_f64 v_load_low_f64(const double *p) { return _mm512_castpd256_pd512(_mm256_loadu_pd(p)); }
+VFN vec_f32 v_load_low_mask_f32(const float *p, mask_f32 m) {
+    return _mm512_castps256_ps512(_mm256_maskz_loadu_ps((__mmask8)m, p));
 }
-VFN narrow_f64 n_load_mask_f64(const double *p, mask_f64 m) { return _mm256_maskz_loadu_pd(m, p); }
-VFN narrow_f32 n_bcast_f32(const float *p) { return _mm256_set1_ps(*p); }
-VFN narrow_f64 n_bcast_f64(const double *p) { return _mm256_set1_pd(*p); }
-VFN narrow_f32 n_fma_f32(narrow_f32 a, narrow_f32 b, narrow_f32 c) {
-    return _mm256_fmadd_ps(a, b, c);
+VFN vec_f64 v_load_low_mask_f64(const double *p, mask_f64 m) {
+    return _mm512_castpd256_pd512(_mm256_maskz_loadu_pd(m, p));
 }
-VFN narrow_f64 n_fma_f64(narrow_f64 a, narrow_f64 b, narrow_f64 c) {
-    return _mm256_fmadd_pd(a, b, c);
+VFN vec_f32 v_bcast_low_f32(const float *p) { return _mm512_castps256_ps512(_mm256_set1_ps(*p)); }
+VFN vec_f64 v_bcast_low_f64(const double *p) { return _mm512_castpd256_pd512(_mm256_set1_pd(*p)); }
+VFN vec_f32 v_fma_low_f32(vec_f32 a, vec_f32 b, vec_f32 c) {
+    return _mm512_castps256_ps512(_mm256_fmadd_ps(
+        _mm512_castps512_ps256(a), _mm512_castps512_ps256(b), _mm512_castps512_ps256(c)));
 }
-VFN narrow_f32 n_first_f32(vec_f32 v) { return _mm512_castps512_ps256(v); }
-VFN narrow_f64 n_first_f64(vec_f64 v) { return _mm512_castpd512_pd256(v); }
-VFN vec_f32 n_widen_f32(narrow_f32 v) { return _mm512_zextps256_ps512(v); }
-VFN vec_f64 n_widen_f64(narrow_f64 v) { return _mm512_zextpd256_pd512(v); }
+VFN vec_f64 v_fma_low_f64(vec_f64 a, vec_f64 b, vec_f64 c) {
+    return _mm512_castpd256_pd512(_mm256_fmadd_pd(
+        _mm512_castpd512_pd256(a), _mm512_castpd512_pd256(b), _mm512_castpd512_pd256(c)));
+}
 /* max and min return their second operand when either is NaN */
 VFN vec_f32 v_clip_f32(vec_f32 x, vec_f32 lo, vec_f32 hi) {
     return _mm512_min_ps(hi, _mm512_max_ps(lo, x));

@@ -27,6 +27,7 @@ typedef struct {
 SC_INLINE void FN(lanes_run)(const FN(tile) *t, const sc_run *run, const FN(lanes_steps) s,
                              const int rows, const int vectors, const int mode, const int asks,
                              const mask *valid, vec (*acc)[TILE_VECTORS]) {
+    const int narrow = mode == LANES_NARROW;
     enum { LATER = 4 }; /* runs from one to that whose vectors are asked for in L1 */
     const T *a = t->a + run->k * rows;
     const T *b[TILE_VECTORS];
@@ -39,6 +40,7 @@ SC_INLINE void FN(lanes_run)(const FN(tile) *t, const sc_run *run, const FN(lane
 #pragma GCC unroll 2
         for (int j = 0; j < vectors; j++) {
             if (mode == LANES_HALVES) bv[j] = v_load_halves(b[j], b[j] + s.half);
+            else if (narrow && j == vectors - 1) bv[j] = v_load_low_mask(b[j], valid[j]);
             else if (mode == LANES_MASKED) bv[j] = v_load_mask(b[j], valid[j]);
             else bv[j] = v_load(b[j]);
             b[j] += s.step;
@@ -47,7 +49,9 @@ SC_INLINE void FN(lanes_run)(const FN(tile) *t, const sc_run *run, const FN(lane
         for (int i = 0; i < rows; i++) {
             vec av = v_bcast(a + i);
 #pragma GCC unroll 2
-            for (int j = 0; j < vectors; j++) acc[i][j] = v_fma(av, bv[j], acc[i][j]);
+            for (int j = 0; j < vectors; j++)
+                acc[i][j] = narrow && j == vectors - 1 ? v_fma_low(av, bv[j], acc[i][j])
+                                                       : v_fma(av, bv[j], acc[i][j]);
         }
         a += rows;
         __builtin_prefetch(ahead, 0, 2);
@@ -76,9 +80,21 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
     mask valid[TILE_VECTORS];
     for (int j = 0; j < vectors; j++) valid[j] = v_mask(t->columns[j]);
     FN(tile_start)(t, rows, vectors, acc);
-    if (ASKS_ALWAYS || t->asks) {
+    const int many = rows * vectors > FEW_LINES && mode != LANES_NARROW;
+    const T *to = t->c;
+    int left = 0; /* rows of the result to be asked for, one a run */
+    if (FN(asks_for_result)(t)) {
+        if (many && t->count >= 2 * rows) left = rows;
+        else FN(ask_for_result)(t, rows, vectors);
+    }
+    if (mode != LANES_NARROW && (ASKS_ALWAYS || t->asks)) {
         for (; run < s.end; run++) {
             READ_AGAIN();
+            if (many && left > 0) {
+                for (int j = 0; j < vectors; j++) __builtin_prefetch(to + j * t->c_vector, 1);
+                to += t->c_row;
+                left--;
+            }
             FN(lanes_run)(t, run, s, rows, vectors, mode, 1, valid, acc);
         }
     } else {
@@ -87,46 +103,8 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
             FN(lanes_run)(t, run, s, rows, vectors, mode, 0, valid, acc);
         }
     }
-    FN(lanes_finish)(t, rows, vectors, mode != LANES_MASKED, acc);
+    FN(lanes_finish)(t, rows, vectors, mode != LANES_MASKED && mode != LANES_NARROW, acc);
 }
-
-#if VNARROW
-/* NARROW: the last vector's sums are in half registers; what is broadcast serves both */
-SC_INLINE void FN(lanes_narrow_kernel)(const FN(tile) *t, const int rows, const int vectors) {
-    const sc_run *run = t->runs, *end = run + t->count;
-    const ptrdiff_t step = t->b_step, ahead_step = t->ahead_step;
-    const int last = vectors - 1;
-    const mask valid = v_mask(t->columns[last]);
-    vec acc[TILE_ROWS][TILE_VECTORS];
-    narrow sums[TILE_ROWS];
-    FN(tile_start)(t, rows, vectors, acc);
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; i++) sums[i] = n_first(acc[i][last]);
-    for (; run < end; run++) {
-        READ_AGAIN();
-        const T *a = t->a + run->k * rows;
-        const T *b = t->b + run->x, *b_last = b + last * t->b_vector, *ahead = b + t->ahead;
-        for (ptrdiff_t k = run->len; k > 0; k--) {
-            const vec whole = last ? v_load(b) : v_zero();
-            const narrow part = n_load_mask(b_last, valid);
-            b += step;
-            b_last += step;
-#pragma GCC unroll 16
-            for (int i = 0; i < rows; i++) {
-                const vec av = v_bcast(a + i);
-                if (last) acc[i][0] = v_fma(av, whole, acc[i][0]);
-                sums[i] = n_fma(n_first(av), part, sums[i]);
-            }
-            a += rows;
-            __builtin_prefetch(ahead, 0, 2);
-            ahead += ahead_step;
-        }
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; i++) acc[i][last] = n_widen(sums[i]);
-    FN(lanes_finish)(t, rows, vectors, 0, acc);
-}
-#endif
 
 #define LANES_KERNEL(rows)                                                                         \
     static void FN(full_##rows##x1)(const FN(tile) *t) {                                           \
@@ -146,10 +124,10 @@ FOR_TILE_ROWS(LANES_KERNEL)
 #if VNARROW
 #define LANES_KERNEL(rows)                                                                         \
     static void FN(narrow_lanes_##rows##x1)(const FN(tile) *t) {                                   \
-        FN(lanes_narrow_kernel)(t, rows, 1);                                                       \
+        FN(lanes_kernel)(t, rows, 1, LANES_NARROW);                                                \
     }                                                                                              \
     static void FN(narrow_lanes_##rows##x2)(const FN(tile) *t) {                                   \
-        FN(lanes_narrow_kernel)(t, rows, 2);                                                       \
+        FN(lanes_kernel)(t, rows, 2, LANES_NARROW);                                                \
     }
 FOR_TILE_ROWS(LANES_KERNEL)
 #undef LANES_KERNEL

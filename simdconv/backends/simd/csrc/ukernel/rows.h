@@ -27,91 +27,93 @@ SC_INLINE void FN(rows_finish)(const FN(tile) *t, int rows, int vectors, vec (*a
     else FN(tile_store_block)(t, rows, vectors, acc);
 }
 
-SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vectors) {
-    enum { P = ROWS_POINTERS };
-    const sc_run *run = t->runs, *end = run + t->count;
-    const ptrdiff_t a_row = t->a_row, ahead_step = t->ahead_step;
-    const ptrdiff_t step = t->a_step * (ptrdiff_t)sizeof(T);
-    const ptrdiff_t row = a_row * (ptrdiff_t)sizeof(T), row3 = 3 * row;
-    vec acc[TILE_ROWS][TILE_VECTORS];
-    (void)row3;
-    FN(tile_start)(t, rows, vectors, acc);
-    for (; run < end; run++) {
-        READ_AGAIN();
-        const T *b = t->b + run->k * (vectors * VL);
-        const T *p[P];
+/* What a run is at, and how far its steps go */
+typedef struct {
+    const T *p[ROWS_POINTERS], *b, *ask;
+    ptrdiff_t row, row3, step; /* bytes */
+} FN(rows_steps);
+
+/* Sums at the start of a run */
+SC_INLINE void FN(rows_run)(const FN(tile) *t, const sc_run *run, const int vectors,
+                            FN(rows_steps) *s) {
+    s->b = t->b + run->k * (vectors * VL);
 #pragma GCC unroll 16
-        for (int i = 0; i < P; i++) p[i] = t->a + run->x + i * (SC_X86 ? 5 : 1) * a_row;
-        const T *ahead = t->a + run->x + t->ahead;
-        for (ptrdiff_t k = run->len; k > 0; k--) {
-            vec bv[TILE_VECTORS];
-#if SC_X86
-            /* keep three pointers: the compiler would make one a row, and spill them */
-            __asm__("" : "+r"(p[0]), "+r"(p[1]), "+r"(p[2]));
-#endif
-#pragma GCC unroll 2
-            for (int j = 0; j < vectors; j++) bv[j] = v_load(b + j * VL);
-            b += vectors * VL;
-            __builtin_prefetch(ahead, 0, 2);
-            ahead += ahead_step;
-#pragma GCC unroll 16
-            for (int i = 0; i < rows; i++) {
-                vec av = v_bcast(ROW(i));
-#pragma GCC unroll 2
-                for (int j = 0; j < vectors; j++) acc[i][j] = v_fma(av, bv[j], acc[i][j]);
-            }
-#pragma GCC unroll 16
-            for (int i = 0; i < P; i++) p[i] = (const T *)((const char *)p[i] + step);
-        }
-    }
-    FN(rows_finish)(t, rows, vectors, acc);
+    for (int i = 0; i < ROWS_POINTERS; i++)
+        s->p[i] = t->a + run->x + i * (SC_X86 ? 5 : 1) * t->a_row;
+    s->ask = t->a + run->x + t->ahead;
 }
 
-#if VNARROW
-/* The same, of which the last vector has no more valid lanes than half a register */
-SC_INLINE void FN(rows_narrow_kernel)(const FN(tile) *t, const int rows, const int vectors) {
-    enum { P = ROWS_POINTERS };
-    const sc_run *run = t->runs, *end = run + t->count;
-    const ptrdiff_t a_row = t->a_row, ahead_step = t->ahead_step;
-    const ptrdiff_t step = t->a_step * (ptrdiff_t)sizeof(T);
-    const ptrdiff_t row = a_row * (ptrdiff_t)sizeof(T), row3 = 3 * row;
-    const int last = vectors - 1;
-    vec acc[TILE_ROWS][TILE_VECTORS];
-    narrow sums[TILE_ROWS];
+/* `k` steps of it; `narrow`: the last vector has no more valid lanes than half a register */
+SC_INLINE void FN(rows_sums)(FN(rows_steps) *s, ptrdiff_t k, ptrdiff_t ask_step, const int asks,
+                             const int rows, const int vectors, const int narrow,
+                             vec (*acc)[TILE_VECTORS]) {
+    const ptrdiff_t row = s->row, row3 = s->row3, step = s->step;
+    const T **p = s->p, *b = s->b, *ask = s->ask;
     (void)row3;
-    FN(tile_start)(t, rows, vectors, acc);
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; i++) sums[i] = n_first(acc[i][last]);
-    for (; run < end; run++) {
-        READ_AGAIN();
-        const T *b = t->b + run->k * (vectors * VL);
-        const T *p[P];
-#pragma GCC unroll 16
-        for (int i = 0; i < P; i++) p[i] = t->a + run->x + i * (SC_X86 ? 5 : 1) * a_row;
-        const T *ahead = t->a + run->x + t->ahead;
-        for (ptrdiff_t k = run->len; k > 0; k--) {
+#pragma GCC unroll 1
+    for (; k > 0; k--) {
+        vec bv[TILE_VECTORS];
 #if SC_X86
-            __asm__("" : "+r"(p[0]), "+r"(p[1]), "+r"(p[2]));
+        /* keep three pointers: the compiler would make one a row, and spill them */
+        __asm__("" : "+r"(p[0]), "+r"(p[1]), "+r"(p[2]));
 #endif
-            const vec whole = last ? v_load(b) : v_zero();
-            const narrow part = n_load(b + last * VL);
-            b += vectors * VL;
-            __builtin_prefetch(ahead, 0, 2);
-            ahead += ahead_step;
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; j++)
+            bv[j] = narrow && j == vectors - 1 ? v_load_low(b + j * VL) : v_load(b + j * VL);
+        b += vectors * VL;
+        if (asks) __builtin_prefetch(ask, 1);
+        else __builtin_prefetch(ask, 0, 2);
+        ask += ask_step;
 #pragma GCC unroll 16
-            for (int i = 0; i < rows; i++) {
-                if (last) acc[i][0] = v_fma(v_bcast(ROW(i)), whole, acc[i][0]);
-                sums[i] = n_fma(n_bcast(ROW(i)), part, sums[i]);
+        for (int i = 0; i < rows; i++) {
+            vec av = v_bcast(ROW(i));
+#pragma GCC unroll 2
+            for (int j = 0; j < vectors; j++)
+                acc[i][j] = narrow && j == vectors - 1
+                                ? v_fma_low(v_bcast_low(ROW(i)), bv[j], acc[i][j])
+                                : v_fma(av, bv[j], acc[i][j]);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < ROWS_POINTERS; i++) p[i] = (const T *)((const char *)p[i] + step);
+    }
+    s->b = b;
+}
+
+SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vectors,
+                               const int narrow) {
+    const sc_run *run = t->runs, *end = run + t->count;
+    const ptrdiff_t ahead_step = t->ahead_step;
+    FN(rows_steps) s;
+    vec acc[TILE_ROWS][TILE_VECTORS];
+    s.row = t->a_row * (ptrdiff_t)sizeof(T);
+    s.row3 = 3 * s.row;
+    s.step = t->a_step * (ptrdiff_t)sizeof(T);
+    FN(tile_start)(t, rows, vectors, acc);
+    if (run < end) {
+        ptrdiff_t left = run->len;
+        FN(rows_run)(t, run, vectors, &s);
+        if (FN(asks_for_result)(t)) {
+            if (rows * vectors > FEW_LINES && left >= 2 * rows * vectors) {
+                const T *ahead = s.ask;
+                for (int j = 0; j < vectors; j++, left -= rows) {
+                    s.ask = t->c + j * t->c_vector;
+                    FN(rows_sums)(&s, rows, t->c_row, 1, rows, vectors, narrow, acc);
+                }
+                s.ask = ahead;
+            } else {
+                FN(ask_for_result)(t, rows, vectors);
             }
-#pragma GCC unroll 16
-            for (int i = 0; i < P; i++) p[i] = (const T *)((const char *)p[i] + step);
+        }
+        for (;;) {
+            READ_AGAIN();
+            FN(rows_sums)(&s, left, ahead_step, 0, rows, vectors, narrow, acc);
+            if (++run == end) break;
+            FN(rows_run)(t, run, vectors, &s);
+            left = run->len;
         }
     }
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; i++) acc[i][last] = n_widen(sums[i]);
     FN(rows_finish)(t, rows, vectors, acc);
 }
-#endif
 
 SC_INLINE T FN(sum_of_lanes)(vec v) {
     T lane[VL];
@@ -183,16 +185,16 @@ SC_INLINE void FN(dots_kernel)(const FN(tile) *t, const int rows, const int pixe
 #undef ROWS_POINTERS
 
 #define ROWS_KERNEL(rows)                                                                          \
-    static void FN(rows_##rows##x1)(const FN(tile) *t) { FN(rows_kernel)(t, rows, 1); }            \
-    static void FN(rows_##rows##x2)(const FN(tile) *t) { FN(rows_kernel)(t, rows, 2); }            \
+    static void FN(rows_##rows##x1)(const FN(tile) *t) { FN(rows_kernel)(t, rows, 1, 0); }         \
+    static void FN(rows_##rows##x2)(const FN(tile) *t) { FN(rows_kernel)(t, rows, 2, 0); }         \
     static void FN(dots_##rows##x1)(const FN(tile) *t) { FN(dots_kernel)(t, rows, 1); }            \
     static void FN(dots_##rows##x2)(const FN(tile) *t) { FN(dots_kernel)(t, rows, 2); }
 FOR_TILE_ROWS(ROWS_KERNEL)
 #undef ROWS_KERNEL
 #if VNARROW
 #define ROWS_KERNEL(rows)                                                                          \
-    static void FN(narrow_##rows##x1)(const FN(tile) *t) { FN(rows_narrow_kernel)(t, rows, 1); }   \
-    static void FN(narrow_##rows##x2)(const FN(tile) *t) { FN(rows_narrow_kernel)(t, rows, 2); }
+    static void FN(narrow_##rows##x1)(const FN(tile) *t) { FN(rows_kernel)(t, rows, 1, 1); }       \
+    static void FN(narrow_##rows##x2)(const FN(tile) *t) { FN(rows_kernel)(t, rows, 2, 1); }
 FOR_TILE_ROWS(ROWS_KERNEL)
 #undef ROWS_KERNEL
 #define ROWS_NARROW_ENTRY(rows) {FN(narrow_##rows##x1), FN(narrow_##rows##x2)}

@@ -27,6 +27,7 @@ typedef struct {
     ptrdiff_t count, len; /* of runs; steps of the one run of dots and of vertical ones */
     ptrdiff_t a_row;      /* rows kernel: elements from one row to the next */
     ptrdiff_t a_step;     /* rows kernel: elements from one step to the next */
+    ptrdiff_t a_filter;   /* pairs: from the weights of one filter to those of the other */
     ptrdiff_t inputs;     /* permuted lanes: of a group */
     ptrdiff_t a_input; /* permuted lanes: elements from the weights of one to those of the next */
     const vec_index *indices; /* permuted lanes: of each input */
@@ -62,8 +63,7 @@ SC_INLINE vec FN(tile_activate)(const FN(tile) *t, vec value) {
  * vector registers, and moving it back takes the place of two FMAs a run. */
 #define READ_AGAIN() __asm__ volatile("" ::: "memory")
 
-/* Start of the sums: zeros, or those of the runs before. The result's lines are asked for now, so
- * that they have come when the sums are done. */
+/* Start of the sums: zeros, or those of the runs before */
 SC_INLINE void FN(tile_start)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
     if (t->accumulate) {
 #pragma GCC unroll 16
@@ -78,12 +78,21 @@ SC_INLINE void FN(tile_start)(const FN(tile) *t, int rows, int vectors, vec (*ac
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
         for (int j = 0; j < vectors; j++) acc[i][j] = v_zero();
-    if (t->stream) return;
-    if (t->store == STORE_ROWS) {
-        const T *to = t->c;
-        for (int i = 0; i < rows; i++, to += t->c_row)
-            for (int j = 0; j < vectors; j++) __builtin_prefetch(to + j * t->c_vector, 1);
-    }
+}
+
+/* Are the result's lines to be asked for, so that they have come when the sums are done? */
+SC_INLINE int FN(asks_for_result)(const FN(tile) *t) {
+    return t->store == STORE_ROWS && !t->stream && !t->accumulate;
+}
+
+/* All of them at a time. Where a tile has more than FEW_LINES, that is more than a core waits for:
+ * what else comes from L2 would wait with them, and kernels ask for one after the other, if they
+ * have steps enough. */
+#define FEW_LINES 16
+SC_INLINE void FN(ask_for_result)(const FN(tile) *t, int rows, int vectors) {
+    const T *to = t->c;
+    for (int i = 0; i < rows; i++, to += t->c_row)
+        for (int j = 0; j < vectors; j++) __builtin_prefetch(to + j * t->c_vector, 1);
 }
 
 SC_INLINE void FN(tile_bias)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
