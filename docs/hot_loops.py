@@ -14,7 +14,7 @@ import re
 import subprocess
 from collections import defaultdict
 
-KERNELS = r"(?:rows|full|narrow|narrow_lanes|dots)_\d+x2_f32|by_(?:filter|lane|permuted_lane)_8_f32"
+KERNELS = r"(?:rows|full|narrow|narrow_lanes|dots)_\d+x2_f32|(?:by|narrow)_(?:filter|pair|lane|permuted_lane)_8_f32"
 FMA = r"vfmadd|\bfmla\b"
 # the baseline has no FMA: a product and a sum
 PRODUCT = r"\bmulps\b"

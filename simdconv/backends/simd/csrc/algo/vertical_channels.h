@@ -213,7 +213,7 @@ static void FN(vertical_channels_task)(void *context, ptrdiff_t task, int thread
                 t.columns[0] = g.of[v].lanes;
                 t.indices = indices + v * p->c_in;
                 t.bias = f->o->bias ? (const T *)f->o->bias + (first + v) * VL : NULL;
-                FN(vertical_kernels)[rows - 1][weights](&t);
+                FN(vertical_kernels)[rows - 1][0][weights](&t);
             }
         }
     }

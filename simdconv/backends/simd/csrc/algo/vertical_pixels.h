@@ -10,8 +10,9 @@
  *             for filter: micro-kernel over the whole K, in the order (c, v, u)
  *
  * The last vector of a segment ends where the segment does: it may overlap the one before, and
- * writes the same values again. Filters are read where they lie. Workspace: one table of runs; for
- * each thread the padded rows of a block. */
+ * writes the same values again; it is half a register where that is enough. Filters are read where
+ * they lie, two at a time if there are registers for two. Workspace: one table of runs; for each
+ * thread the padded rows of a block. */
 typedef struct {
     const sc_problem *p;
     const sc_operands *o;
@@ -94,7 +95,9 @@ static FN(plane_plan) FN(vertical_pixels_plan)(const sc_problem *p, int threads)
     f.plane_blocks = sc_ceil_div(f.planes, f.together);
     f.plane = (ptrdiff_t)(FN(rows_of_phases)(&f, f.chunk) / sizeof(T)) / sc_max(1, p->c_in);
     f.table_bytes = sc_lines((size_t)(p->c_in * p->w_f) * sizeof(sc_run));
-    f.thread_bytes = f.staged ? sc_lines(FN(rows_of_phases)(&f, f.chunk)) : 0;
+    /* and a line more, for where rows start */
+    f.thread_bytes =
+        f.staged ? sc_lines(FN(rows_of_phases)(&f, f.chunk) + LINE_LEN * sizeof(T)) : 0;
     return f;
 }
 
@@ -104,6 +107,28 @@ static size_t FN(vertical_pixels_workspace)(const sc_kernel *kernel, const sc_pr
     (void)kernel;
     (void)packed;
     return f.table_bytes + (size_t)threads * f.thread_bytes;
+}
+
+/* `rows` rows of each channel from row `first` on, which lie as they are wanted */
+static void FN(stage_lines)(const FN(plane_plan) *f, const FN(phase_span) *at, const T *x,
+                            ptrdiff_t first, ptrdiff_t rows, T *to) {
+    const sc_problem *p = f->p;
+    const ptrdiff_t count = (at->inside - at->before) * p->inner, whole = count - count % VL;
+    const ptrdiff_t above = sc_min(sc_max(-first, 0), rows), pitch = f->row;
+    const ptrdiff_t below = sc_max(above, sc_min(rows, p->h_in - first));
+    const mask rest = v_mask(count - whole);
+    x += first * p->x_h + at->column * p->x_w;
+    for (ptrdiff_t c = 0; c < p->c_in; c++, x += p->x_c, to += f->plane) {
+        const T *from = x + above * p->x_h;
+        T *put = to + above * pitch + at->before * p->inner;
+        for (ptrdiff_t r = 0; r < above; r++) FN(zeros)(to + r * pitch, f->phase);
+        for (ptrdiff_t r = above; r < below; r++, from += p->x_h, put += pitch) {
+            ptrdiff_t i = 0;
+            for (; i < whole; i += VL) v_store(put + i, v_load(from + i));
+            if (i < count) v_store(put + i, v_load_mask(from + i, rest));
+        }
+        for (ptrdiff_t r = below; r < rows; r++) FN(zeros)(to + r * pitch, f->phase);
+    }
 }
 
 /* the padded rows that output rows [m, last) of a plane want, from output column j on */
@@ -119,6 +144,11 @@ static void FN(stage_plane)(const FN(plane_plan) *f, const T *x, ptrdiff_t m, pt
         FN(phase_span) at[TOGETHER];
         for (ptrdiff_t i = 0; i < phases; i++)
             at[i] = FN(phase_span_of)(p, j * p->stride_w + first + i, span - first - i);
+        if (f->phases == 1 && p->padding == SC_CONSTANT && p->stride_h <= reach &&
+            p->stride_w * p->x_w == p->inner) {
+            FN(stage_lines)(f, at, x, m * p->stride_h - p->top, rows, to);
+            continue;
+        }
         for (ptrdiff_t c = 0; c < p->c_in; c++)
             for (ptrdiff_t r = 0; r < rows; r++) {
                 ptrdiff_t row = m * p->stride_h - p->top + r;
@@ -187,14 +217,18 @@ static void FN(plane_rows)(const FN(plane_plan) *f, FN(tile) *t, const T *from, 
         const ptrdiff_t row = sc_part(rows, tiles, tile);
         const ptrdiff_t height = sc_part(rows, tiles, tile + 1) - row;
         for (ptrdiff_t q = 0; q < columns; q += VL) {
-            const ptrdiff_t at = columns < VL ? 0 : sc_min(q, columns - VL);
+            const int narrow = VNARROW && 2 * (columns - q) <= VL;
+            const ptrdiff_t lanes = narrow ? VL / 2 : VL;
+            const ptrdiff_t at = columns < lanes ? 0 : sc_min(q, columns - lanes);
+            t->columns[0] = t->columns[1] = sc_min(columns, lanes);
             t->b = from + row * t->b_vector + at;
             FN(ask_soon)(soon);
-            for (ptrdiff_t i = 0; i < p->c_out; i++) {
+            for (ptrdiff_t i = 0, pair; i < p->c_out; i += 1 + pair) {
+                pair = VERTICAL_PAIRS && p->c_out - i > 1;
                 t->a = w + i * k;
                 t->c = y + i * f->y.c + row * f->y.h + at;
                 t->bias = f->o->bias ? (const T *)f->o->bias + filter + i : NULL;
-                FN(vertical_kernels)[height - 1][BY_FILTER](t);
+                FN(vertical_kernels)[height - 1][narrow][pair ? BY_PAIR : BY_FILTER](t);
             }
         }
     }
@@ -212,6 +246,9 @@ static void FN(vertical_pixels_task)(void *context, ptrdiff_t task, int thread) 
     const ptrdiff_t columns = (j1 - j0) * p->inner;
     const ptrdiff_t end = sc_min(f->planes, (block + 1) * f->together);
     T *stage = (T *)((char *)f->o->workspace + f->table_bytes + (size_t)thread * f->thread_bytes);
+    /* rows start so that what is copied starts a line; their padding may lie in the line before */
+    const ptrdiff_t before = sc_ceil_div(sc_max(0, p->left - j0 * p->stride_w), p->stride_w);
+    const ptrdiff_t lead = sc_ceil_div(before * p->inner, LINE_LEN) * LINE_LEN - before * p->inner;
     FN(tile) t;
     memset(&t, 0, sizeof t);
     FN(tile_epilogue)(p, &t);
@@ -222,8 +259,10 @@ static void FN(vertical_pixels_task)(void *context, ptrdiff_t task, int thread) 
     t.b_step = p->dilation_h * (f->staged ? f->row : p->x_h);
     t.b_vector = p->stride_h * (f->staged ? f->row : p->x_h);
     t.c_row = f->y.h;
-    t.columns[0] = sc_min(columns, VL);
-    if (f->staged) FN(zeros)(stage, p->c_in * f->plane);
+    t.c_vector = f->y.c;
+    t.a_filter = p->c_in * p->h_f * p->w_f;
+    if (f->staged) FN(zeros)(stage, p->c_in * f->plane + LINE_LEN);
+    stage += lead;
     for (ptrdiff_t plane = block * f->together; plane < end; plane++) {
         const ptrdiff_t image = plane / p->groups, group = plane % p->groups;
         const T *x = (const T *)f->o->x + image * p->x_image + group * p->c_in * p->x_c;

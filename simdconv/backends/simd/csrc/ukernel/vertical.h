@@ -14,31 +14,39 @@
  * Per step of three taps and eight rows: 10 loads, 3 weights, 24 FMAs. */
 #define VERTICAL_ROWS 8
 #define VERTICAL_TAPS (VREGS > 16 ? 5 : 3) /* with more, weights and sums would spill */
+#define VERTICAL_PAIRS (VREGS > 16)        /* likewise, of 16 sums */
 #ifndef SC_VERTICAL_WEIGHTS
 #define SC_VERTICAL_WEIGHTS
-enum { BY_FILTER, BY_LANE, BY_PERMUTED_LANE, N_VERTICAL_WEIGHTS };
+enum { BY_FILTER, BY_PAIR, BY_LANE, BY_PERMUTED_LANE, N_VERTICAL_WEIGHTS };
 #define FOR_VERTICAL_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #endif
 
 /* `taps` taps, outputs `stride` taps apart (0: anything apart; one tap) */
 SC_INLINE void FN(vertical_taps)(const FN(tile) *t, const int rows, const int taps,
-                                 const int stride, const int weights, vec_index index, const T *a,
-                                 const T *b, vec (*acc)[TILE_VECTORS]) {
+                                 const int stride, const int weights, const int narrow,
+                                 vec_index index, const T *a, const T *b,
+                                 vec (*acc)[TILE_VECTORS]) {
     const ptrdiff_t step = stride ? t->b_step : t->b_vector;
     const int apart = stride ? stride : 1, vectors = (rows - 1) * apart + taps;
-    vec w[5];
+    const int lanes = weights == BY_LANE || weights == BY_PERMUTED_LANE;
+    vec w[5], other[5];
 #pragma GCC unroll 5
     for (int u = 0; u < taps; u++) {
-        w[u] = weights == BY_FILTER ? v_bcast(a) : v_load(a);
+        w[u] = lanes ? v_load(a) : v_bcast(a);
+        if (weights == BY_PAIR) other[u] = v_bcast(a + t->a_filter);
         a += t->a_row;
     }
 #pragma GCC unroll 20
     for (int i = 0; i < vectors; i++) {
-        const vec x = weights == BY_PERMUTED_LANE ? v_permute(v_load(b), index) : v_load(b);
+        vec x = narrow ? v_load_low(b) : v_load(b);
+        if (weights == BY_PERMUTED_LANE) x = v_permute(x, index);
 #pragma GCC unroll 8
         for (int r = 0; r < rows; r++) {
             const int u = i - r * apart;
-            if (u >= 0 && u < taps) acc[r][0] = v_fma(w[u], x, acc[r][0]);
+            if (u < 0 || u >= taps) continue;
+            acc[r][0] = narrow ? v_fma_low(w[u], x, acc[r][0]) : v_fma(w[u], x, acc[r][0]);
+            if (weights != BY_PAIR) continue;
+            acc[r][1] = narrow ? v_fma_low(other[u], x, acc[r][1]) : v_fma(other[u], x, acc[r][1]);
         }
         b += step;
     }
@@ -47,7 +55,7 @@ SC_INLINE void FN(vertical_taps)(const FN(tile) *t, const int rows, const int ta
 /* The sum over one input. Each distance between outputs has a loop of its own: in one the compiler
  * would join what they have in common, and spill. */
 SC_INLINE void FN(vertical_sum)(const FN(tile) *t, const int rows, const int weights,
-                                const int apart, vec_index index, const T *weight,
+                                const int narrow, const int apart, vec_index index, const T *weight,
                                 vec (*acc)[TILE_VECTORS]) {
     const ptrdiff_t a_row = t->a_row, b_step = t->b_step;
     for (const sc_run *run = t->runs, *end = run + t->count; run < end; run++) {
@@ -55,50 +63,83 @@ SC_INLINE void FN(vertical_sum)(const FN(tile) *t, const int rows, const int wei
         for (ptrdiff_t left = t->len, taken; left > 0;
              left -= taken, a += taken * a_row, b += taken * b_step) {
             taken = !apart || left < 3 ? 1 : VERTICAL_TAPS < 5 || left < 5 || left == 6 ? 3 : 5;
-            if (taken == 1) FN(vertical_taps)(t, rows, 1, 0, weights, index, a, b, acc);
-            else if (taken == 3) FN(vertical_taps)(t, rows, 3, apart, weights, index, a, b, acc);
-            else FN(vertical_taps)(t, rows, 5, apart, weights, index, a, b, acc);
+            if (taken == 1) FN(vertical_taps)(t, rows, 1, 0, weights, narrow, index, a, b, acc);
+            else if (taken == 3)
+                FN(vertical_taps)(t, rows, 3, apart, weights, narrow, index, a, b, acc);
+            else FN(vertical_taps)(t, rows, 5, apart, weights, narrow, index, a, b, acc);
         }
     }
 }
 
-SC_INLINE void FN(vertical_kernel)(const FN(tile) *t, const int rows, const int weights) {
+SC_INLINE void FN(vertical_kernel)(const FN(tile) *t, const int rows, const int weights,
+                                   const int narrow) {
+    const int filters = weights == BY_PAIR ? 2 : 1;
     vec acc[VERTICAL_ROWS][TILE_VECTORS];
     vec_index index = v_index((const int[VL]){0});
-    FN(tile_start)(t, rows, 1, acc);
+    FN(tile_start)(t, rows, filters, acc);
+    if (FN(asks_for_result)(t)) FN(ask_for_result)(t, rows, filters);
     for (ptrdiff_t c = 0; c < (weights == BY_PERMUTED_LANE ? t->inputs : 1); c++) {
         const T *weight = t->a + c * t->a_input;
         if (weights == BY_PERMUTED_LANE) index = t->indices[c];
-        if (t->b_vector == t->b_step) FN(vertical_sum)(t, rows, weights, 1, index, weight, acc);
+        if (t->b_vector == t->b_step)
+            FN(vertical_sum)(t, rows, weights, narrow, 1, index, weight, acc);
         else if (t->b_vector == 2 * t->b_step)
-            FN(vertical_sum)(t, rows, weights, 2, index, weight, acc);
-        else FN(vertical_sum)(t, rows, weights, 0, index, weight, acc);
+            FN(vertical_sum)(t, rows, weights, narrow, 2, index, weight, acc);
+        else FN(vertical_sum)(t, rows, weights, narrow, 0, index, weight, acc);
     }
     if (t->bias) {
-        const vec bias =
-            weights == BY_FILTER ? v_bcast(t->bias) : v_load_mask(t->bias, v_mask(t->columns[0]));
+#pragma GCC unroll 2
+        for (int j = 0; j < filters; j++) {
+            const vec bias = weights == BY_LANE || weights == BY_PERMUTED_LANE
+                                 ? v_load_mask(t->bias, v_mask(t->columns[0]))
+                                 : v_bcast(t->bias + j);
 #pragma GCC unroll 8
-        for (int i = 0; i < rows; i++) acc[i][0] = v_add(acc[i][0], bias);
+            for (int i = 0; i < rows; i++) acc[i][j] = v_add(acc[i][j], bias);
+        }
     }
     if (t->activation != SC_ACT_NONE) {
 #pragma GCC unroll 8
-        for (int i = 0; i < rows; i++) acc[i][0] = FN(tile_activate)(t, acc[i][0]);
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+            for (int j = 0; j < filters; j++) acc[i][j] = FN(tile_activate)(t, acc[i][j]);
     }
-    FN(tile_store_rows)(t, rows, 1, acc);
+    FN(tile_store_rows)(t, rows, filters, acc);
 }
 
-#define VERTICAL_KERNEL(rows)                                                                      \
-    static void FN(by_filter_##rows)(const FN(tile) *t) {                                          \
-        FN(vertical_kernel)(t, rows, BY_FILTER);                                                   \
-    }                                                                                              \
-    static void FN(by_lane_##rows)(const FN(tile) *t) { FN(vertical_kernel)(t, rows, BY_LANE); }   \
-    static void FN(by_permuted_lane_##rows)(const FN(tile) *t) {                                   \
-        FN(vertical_kernel)(t, rows, BY_PERMUTED_LANE);                                            \
+#define VERTICAL_KERNEL(name, rows, weights, narrow)                                               \
+    static void FN(name##_##rows)(const FN(tile) *t) {                                             \
+        FN(vertical_kernel)(t, rows, weights, narrow);                                             \
     }
-FOR_VERTICAL_ROWS(VERTICAL_KERNEL)
+#define VERTICAL_KERNELS(rows)                                                                     \
+    VERTICAL_KERNEL(by_filter, rows, BY_FILTER, 0)                                                 \
+    VERTICAL_KERNEL(by_lane, rows, BY_LANE, 0)                                                     \
+    VERTICAL_KERNEL(by_permuted_lane, rows, BY_PERMUTED_LANE, 0)
+FOR_VERTICAL_ROWS(VERTICAL_KERNELS)
+#undef VERTICAL_KERNELS
+#if VERTICAL_PAIRS
+#define VERTICAL_KERNELS(rows) VERTICAL_KERNEL(by_pair, rows, BY_PAIR, 0)
+FOR_VERTICAL_ROWS(VERTICAL_KERNELS)
+#undef VERTICAL_KERNELS
+#define BY_PAIR_ENTRY(rows) FN(by_pair_##rows)
+#else
+#define BY_PAIR_ENTRY(rows) NULL
+#endif
+#if VNARROW
+#define VERTICAL_KERNELS(rows)                                                                     \
+    VERTICAL_KERNEL(narrow_filter, rows, BY_FILTER, 1)                                             \
+    VERTICAL_KERNEL(narrow_pair, rows, BY_PAIR, 1)
+FOR_VERTICAL_ROWS(VERTICAL_KERNELS)
+#undef VERTICAL_KERNELS
+#define NARROW_ENTRY(rows) {FN(narrow_filter_##rows), FN(narrow_pair_##rows), NULL, NULL}
+#else
+#define NARROW_ENTRY(rows) {NULL, NULL, NULL, NULL}
+#endif
 #undef VERTICAL_KERNEL
 #define VERTICAL_ENTRY(rows)                                                                       \
-    {FN(by_filter_##rows), FN(by_lane_##rows), FN(by_permuted_lane_##rows)},
-static void (*const FN(vertical_kernels)[VERTICAL_ROWS][N_VERTICAL_WEIGHTS])(const FN(tile) *) = {
-    FOR_VERTICAL_ROWS(VERTICAL_ENTRY)};
+    {{FN(by_filter_##rows), BY_PAIR_ENTRY(rows), FN(by_lane_##rows), FN(by_permuted_lane_##rows)}, \
+     NARROW_ENTRY(rows)},
+static void (*const FN(vertical_kernels)[VERTICAL_ROWS][2][N_VERTICAL_WEIGHTS])(
+    const FN(tile) *) = {FOR_VERTICAL_ROWS(VERTICAL_ENTRY)};
 #undef VERTICAL_ENTRY
+#undef NARROW_ENTRY
+#undef BY_PAIR_ENTRY
