@@ -14,13 +14,20 @@
  * NHWC stores rows, NCHW the transpose. Workspace: shared tables (and im2col's matrix); a
  * thread's strip or patch, its lines of an NCHW result that goes past the caches, its packed
  * filters. */
+/* of two arrays, it may be: for addresses that are asked for, not read */
+static ptrdiff_t FN(elements_between)(const T *from, const T *to) {
+    return ((ptrdiff_t)((size_t)to - (size_t)from)) / (ptrdiff_t)sizeof(T);
+}
+
 /* Consecutive tiles whose windows lie at a fixed distance in one place: rows of `table` from `a`
  * on, pixel j at a + (j - j0)*a_row. */
 typedef struct {
     const T *a;
     ptrdiff_t a_row, j0, tile, last;
     const sc_table *table;
-    ptrdiff_t ahead; /* elements from these windows to what is wanted in L2 soon */
+    const T
+        *soon; /* what pixel j0 wants in L2 soon, and how far apart that of pixels is; or NULL */
+    ptrdiff_t soon_row;
 } FN(tiles);
 
 /* Tiles [tile, last) of one output row, and where their filters and images are. */
@@ -93,9 +100,9 @@ static void FN(pixel_tiles)(const FN(pixel_plan) *f, const FN(segment) *g, FN(ti
     ptrdiff_t chunks = s->last - s->tile > 1 ? sc_max(1, sc_min(f->chunks, s->table->count)) : 1;
     ptrdiff_t blocks = chunks > 1 ? 1 : end - b; /* that pass by while a tile is in L1 */
     t->a_row = s->a_row;
-    t->ahead = s->ahead;
     t->a_step = s->table->step;
-    t->ahead_step = s->ahead ? ahead_step(f->p, s->table, TILE_ROWS * s->a_row) : t->a_step;
+    t->ahead = 0;
+    t->ahead_step = s->soon ? ahead_step(f->p, s->table, TILE_ROWS * s->soon_row) : t->a_step;
     for (; b < end; b += blocks)
         for (ptrdiff_t chunk = 0; chunk < chunks; chunk++) {
             ptrdiff_t run = chunk ? sc_part(s->table->count, chunks, chunk) : 0, j = s->j0, next;
@@ -107,6 +114,8 @@ static void FN(pixel_tiles)(const FN(pixel_plan) *f, const FN(segment) *g, FN(ti
             for (ptrdiff_t n = s->tile; n < s->last; n++, j = next) {
                 next = FN(tile_at)(f, n + 1);
                 t->a = s->a + (j - s->j0) * s->a_row;
+                if (s->soon)
+                    t->ahead = FN(elements_between)(t->a, s->soon + (j - s->j0) * s->soon_row);
                 FN(pixel_tile)(f, g, t, next - j, j, b, b + blocks);
             }
         }
@@ -115,18 +124,34 @@ static void FN(pixel_tiles)(const FN(pixel_plan) *f, const FN(segment) *g, FN(ti
 
 /* The ways to present a segment. */
 
+/* NHWC, from a copy: what the next output row will read of the image and this one did not, at the
+ * end of its windows, is wanted in L2 soon. The first run of this row's windows asks for it; runs
+ * that lie elsewhere in the copy ask as far from it as they are from the first, rows further on or
+ * before. */
+static void FN(want_below)(const sc_problem *p, const FN(segment) *s, FN(tiles) *all) {
+    const ptrdiff_t first = all->j0 * p->stride_w - p->left;
+    ptrdiff_t row = s->at.row + 1;
+    if (p->layout != SC_NHWC || row >= p->h_out || all->table->count == 0) return;
+    row = sc_source_row(p, row, p->h_f - 1);
+    if (row < 0) return;
+    all->soon = s->x + row * p->x_h + sc_max(0, first) * p->x_w - all->table->runs[0].x;
+    all->soon_row = p->stride_w * p->x_w;
+}
+
 /* im2win: one strip of the segment's columns, every window a run of it */
 static void FN(strip_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(tile) *t) {
     const sc_problem *p = f->p;
     ptrdiff_t first = FN(tile_at)(f, s->tile), end = FN(tile_at)(f, s->last);
     ptrdiff_t columns = (end - 1 - first) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
     T *strip = (T *)(s->own + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)));
-    FN(tiles) all = {strip, p->stride_w * p->h_f * p->c_in, first, s->tile, s->last, &f->table, 0};
+    FN(tiles) all = {
+        strip, p->stride_w * p->h_f * p->c_in, first, s->tile, s->last, &f->table, NULL, 0};
     if (p->layout == SC_NHWC)
         FN(strip)(p, s->x, s->at.row, first * p->stride_w, columns, f->columns, strip);
     for (ptrdiff_t u = 0; u < p->h_f && p->layout == SC_NCHW; u++)
         FN(stage_row)(p, s->x, sc_source_row(p, s->at.row, u), first * p->stride_w, columns,
                       p->h_f * p->c_in, strip + u * p->c_in);
+    FN(want_below)(p, s, &all);
     FN(pixel_tiles)(f, s, t, &all);
 }
 
@@ -143,7 +168,7 @@ static void FN(ring_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(t
     T *ring = (T *)((char *)held + sc_lines((size_t)f->ring * sizeof(ptrdiff_t)));
     sc_place place = {1, row, p->c_in, 1, s->finite, s->at.row, f->ring};
     sc_table table = sc_window_table(p, &place, (sc_run *)s->own);
-    FN(tiles) all = {ring, p->stride_w * p->c_in, first, s->tile, s->last, &table, 0};
+    FN(tiles) all = {ring, p->stride_w * p->c_in, first, s->tile, s->last, &table, NULL, 0};
     for (ptrdiff_t u = 0; u < p->h_f; u++) {
         ptrdiff_t padded = s->at.row * p->stride_h + u * p->dilation_h, slot = padded % f->ring;
         ptrdiff_t source = sc_source_row(p, s->at.row, u);
@@ -151,6 +176,7 @@ static void FN(ring_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN(t
         FN(stage_row)(p, s->x, source, first * p->stride_w, columns, p->c_in, ring + slot * row);
         held[slot] = key + padded;
     }
+    FN(want_below)(p, s, &all);
     FN(pixel_tiles)(f, s, t, &all);
 }
 
@@ -164,6 +190,7 @@ static void FN(matrix_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN
                      s->tile,
                      s->last,
                      &f->table,
+                     NULL,
                      0};
     FN(pixel_tiles)(f, s, t, &all);
 }
@@ -187,7 +214,7 @@ static void FN(direct_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN
     }
     for (ptrdiff_t tile = s->tile, next; tile < s->last; tile = next) {
         ptrdiff_t j = FN(tile_at)(f, tile), columns;
-        FN(tiles) some = {patch, p->stride_w * p->c_in, j, tile, tile + 1, &f->patch, 0};
+        FN(tiles) some = {patch, p->stride_w * p->c_in, j, tile, tile + 1, &f->patch, NULL, 0};
         next = tile;
         while (in_place && next < s->last && FN(tile_at)(f, next) >= f->interior.first &&
                FN(tile_at)(f, next + 1) <= f->interior.last)
@@ -198,7 +225,8 @@ static void FN(direct_segment)(const FN(pixel_plan) *f, const FN(segment) *s, FN
             some.table = &table;
             some.last = next;
             /* the row below, or, where there is one row of all, the next tile */
-            some.ahead = p->h_out > 1 ? p->stride_h * p->x_h : TILE_ROWS * some.a_row;
+            some.soon = some.a + (p->h_out > 1 ? p->stride_h * p->x_h : TILE_ROWS * some.a_row);
+            some.soon_row = some.a_row;
         } else {
             next = tile + 1;
             columns =
