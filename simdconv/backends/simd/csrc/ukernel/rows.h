@@ -49,7 +49,7 @@ SC_INLINE void FN(rows_sums)(FN(rows_steps) *s, ptrdiff_t k, ptrdiff_t ask_step,
                              vec (*acc)[TILE_VECTORS]) {
     const ptrdiff_t row = s->row, row3 = s->row3, step = s->step;
     const T **p = s->p, *b = s->b, *ask = s->ask;
-    (void)row3;
+    (void)row, (void)row3; /* AArch64 has a pointer a row */
 #pragma GCC unroll 1
     for (; k > 0; k--) {
         vec bv[TILE_VECTORS];
