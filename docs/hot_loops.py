@@ -5,7 +5,7 @@
     python docs/hot_loops.py FILE --objdump aarch64-linux-gnu-objdump      any object file
 
 Needs objdump (binutils). An inner loop is the shortest stretch that ends in a jump to its start and
-holds the most multiply-adds; in the vertical kernels (by_...) with the loops in it. Stack: accesses
+holds the most multiply-adds; in the vertical kernels (..._8) with the loops in it. Stack: accesses
 relative to the stack or frame pointer.
 """
 
@@ -14,7 +14,8 @@ import re
 import subprocess
 from collections import defaultdict
 
-KERNELS = r"(?:rows|full|narrow|narrow_lanes|dots)_\d+x2_f32|(?:by|narrow)_(?:filter|pair|lane|permuted_lane)_8_f32"
+VERTICAL = r"(?:by|narrow)_(?:filter|pair|lane|permuted_lane)_8_f32"
+KERNELS = r"(?:rows|full|narrow|narrow_lanes|dots)_\d+x2_f32|" + VERTICAL
 FMA = r"vfmadd|\bfmla\b"
 # the baseline has no FMA: a product and a sum
 PRODUCT = r"\bmulps\b"
@@ -97,7 +98,7 @@ def main():
         given.file = _core.__file__
     largest = defaultdict(dict)
     for name, code in functions(given.file, given.objdump):
-        loop = inner_loop(code, innermost=not name.startswith("by_"))
+        loop = inner_loop(code, innermost=not re.fullmatch(VERTICAL, name))
         if not loop:
             continue
         counts, family = describe(loop), re.split(r"_\d", name)[0]

@@ -36,7 +36,7 @@ DOTS = 4  # pixels past the last whole vector that implicit takes one by one (cs
 DOT = 0.2  # time of one of these, to that of a vector: 0.12 for one image, 0.3 among others
 BEYOND = 0.75  # rate of implicit where filters, which pass by for each tile, outgrow half of L3
 CROWDED = 0.93  # rate of implicit, NCHW, where filters are whole 2 KiB apart: one or two sets of L1
-POINT = 0.95  # rate of direct where each step reads another channel: 1x1 with a stride, NCHW
+POINT = 0.95  # rate of direct where each step reads another channel: 1x1, NCHW
 HALF = ("avx512",)  # ISAs where a last vector may be half a register (csrc/ukernel/)
 # with 16 registers a tile has few sums for the two vectors of a step: measured with AVX2
 NARROW = ("baseline", "avx2")
@@ -118,12 +118,16 @@ def _lane_share(size: int, lanes: int) -> float:
     return size / (-(-size // lanes) * lanes)
 
 
+def _is_pointwise(spec: Conv2dSpec) -> bool:
+    """Whether rows that follow one another are one long row."""
+    return (spec.h_f, spec.w_f, spec.stride, spec.padded) == (1, 1, (1, 1), False)
+
+
 def _panel_share(spec: Conv2dSpec, inner: int, lanes: int, isa: str) -> float:
     """How full the vectors of implicit's panels are, of one image."""
     pixels = spec.h_out * spec.w_out
     whole, left = divmod(pixels, lanes)
-    pointwise = (spec.h_f, spec.w_f, spec.stride, spec.padded) == (1, 1, (1, 1), False)
-    alone = spec.layout == "NCHW" or (spec.layout == "NHWC" and not pointwise)
+    alone = spec.layout == "NCHW" or (spec.layout == "NHWC" and not _is_pointwise(spec))
     if alone and left <= min(DOTS, lanes // 2, whole):
         return pixels / lanes / (whole + DOT * left)
     return _lane_share(pixels * inner, lanes // 2 if isa in HALF else lanes)
@@ -144,9 +148,9 @@ def _fullness(spec: Conv2dSpec, algorithm: str, form: str, isa: str, inner: int)
     elif form == "rows":
         full = _lane_share(spec.w_out, lanes)
     else:
-        inside = (spec.w_out - border) * inner
-        vectors = -(-inside // lanes) + -(-border * inner // lanes)
-        full = spec.w_out * inner / (vectors * lanes)
+        row = spec.w_out * (spec.h_out if _is_pointwise(spec) else 1)
+        vectors = -(-(row - border) * inner // lanes) + -(-border * inner // lanes)
+        full = row * inner / (vectors * lanes)
     if isa not in NARROW:
         return full
     if not form.endswith("filters"):
@@ -198,8 +202,8 @@ def _cost(spec: Conv2dSpec, algorithm: str, isa: str) -> float:
         copies += packing * groups * filters * spec.k
         transposed = form.endswith("filters") and spec.layout == "NCHW"
         full = _fullness(spec, algorithm, form, isa, inner)
-        point = (spec.h_f, spec.w_f) == (1, 1) and spec.stride[1] > 1
-        if point and (form, algorithm, spec.layout) == ("filters", "direct", "NCHW"):
+        point = form == "pixels" if _is_pointwise(spec) else form == "filters"
+        if point and (spec.h_f, spec.w_f, algorithm, spec.layout) == (1, 1, "direct", "NCHW"):
             full *= POINT
         if form == "staged filters":
             rows = spec.h_out * min(spec.h_f, spec.stride[0])

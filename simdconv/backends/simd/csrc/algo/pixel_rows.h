@@ -14,11 +14,6 @@
  * NHWC stores rows, NCHW the transpose. Workspace: shared tables (and im2col's matrix); a
  * thread's strip or patch, its lines of an NCHW result that goes past the caches, its packed
  * filters. */
-/* of two arrays, it may be: for addresses that are asked for, not read */
-static ptrdiff_t FN(elements_between)(const T *from, const T *to) {
-    return ((ptrdiff_t)((size_t)to - (size_t)from)) / (ptrdiff_t)sizeof(T);
-}
-
 /* Consecutive tiles whose windows lie at a fixed distance in one place: rows of `table` from `a`
  * on, pixel j at a + (j - j0)*a_row. */
 typedef struct {
@@ -48,13 +43,14 @@ static ptrdiff_t FN(tile_at)(const FN(pixel_plan) *f, ptrdiff_t tile) {
 }
 
 /* Lines of the result, NCHW, that tiles will write pieces of: `pixels` of each filter. A line that
- * began before them was asked for with those, unless there are none. */
+ * began before them was asked for with what comes before, unless nothing does. */
 static void FN(ask_for_lines)(T *y, ptrdiff_t y_filter, ptrdiff_t filters, ptrdiff_t pixels,
                               int from_first) {
     for (; filters > 0; filters--, y += y_filter) {
-        for (ptrdiff_t j = from_first ? 0 : LINE_LEN; j < pixels; j += LINE_LEN)
-            __builtin_prefetch(y + j, 1);
-        __builtin_prefetch(y + pixels - 1, 1);
+        const ptrdiff_t before = FN(before)(y);
+        ptrdiff_t j = before == 0 || from_first ? 0 : LINE_LEN - before; /* of the next line */
+        for (; j < pixels; j += LINE_LEN) __builtin_prefetch(y + j, 1);
+        if (from_first) __builtin_prefetch(y + pixels - 1, 1);
     }
 }
 
@@ -90,6 +86,12 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
         FN(run_rows)(t, rows);
     }
     if (w) FN(tile_done)(w, rows);
+}
+
+/* How far `to` is from `from`, in elements, though they may be of two arrays: what is there is asked
+ * for, not read. */
+static ptrdiff_t FN(elements_between)(const T *from, const T *to) {
+    return ((ptrdiff_t)((size_t)to - (size_t)from)) / (ptrdiff_t)sizeof(T);
 }
 
 /* All blocks of the task's block group over a range of tiles. Where a block does not fit in L2,

@@ -33,26 +33,25 @@ static size_t FN(rows_of_phases)(const FN(plane_plan) *f, ptrdiff_t rows) {
 
 /* Do the rows of a tile's windows meet in one set of L1, where rows follow one another? */
 static int FN(rows_meet)(const sc_problem *p) {
-    enum { LINE = 64, PERIOD = 4096, WAYS = 6 };
+    enum { BYTES = 64, PERIOD = 4096, WAYS = 6 };
     ptrdiff_t span = (VERTICAL_ROWS - 1) * p->stride_h + (p->h_f - 1) * p->dilation_h + 1, met = 0;
     for (ptrdiff_t r = 0; r < sc_min(span, 64); r++) {
         ptrdiff_t at = (ptrdiff_t)((size_t)(r * p->w_in) * sizeof(T) % PERIOD);
-        met += at < LINE || at > PERIOD - LINE;
+        met += at < BYTES || at > PERIOD - BYTES;
     }
     return met > WAYS;
 }
 
 /* how long a phase, a row are in a segment */
 static void FN(measure_phases)(FN(plane_plan) *f) {
-    enum { LINE = 64 / sizeof(T) };
     const sc_problem *p = f->p;
     ptrdiff_t columns = sc_ceil_div(p->w_out, f->segments);
     ptrdiff_t span = (columns - 1) * p->stride_w + (p->w_f - 1) * p->dilation_w + 1;
     f->phases = p->w_f == 1 ? 1 : sc_min(p->stride_w, span);
     f->phase = sc_ceil_div(span, p->stride_w) * p->inner;
-    f->phase = sc_ceil_div(f->phase + (columns * p->inner < VL ? VL : 0), LINE) * LINE;
+    f->phase = sc_ceil_div(f->phase + (columns * p->inner < VL ? VL : 0), LINE_LEN) * LINE_LEN;
     /* room for a vector past the end; an odd number of lines: rows do not meet in one set of L1 */
-    f->row = ((f->phases * f->phase / LINE + 1) | 1) * LINE;
+    f->row = ((f->phases * f->phase / LINE_LEN + 1) | 1) * LINE_LEN;
 }
 
 static FN(plane_plan) FN(vertical_pixels_plan)(const sc_problem *p, int threads) {
@@ -117,9 +116,8 @@ static void FN(stage_lines)(const FN(plane_plan) *f, const FN(phase_span) *at, c
     const ptrdiff_t above = sc_min(sc_max(-first, 0), rows), pitch = f->row;
     const ptrdiff_t below = sc_max(above, sc_min(rows, p->h_in - first));
     const mask rest = v_mask(count - whole);
-    x += first * p->x_h + at->column * p->x_w;
     for (ptrdiff_t c = 0; c < p->c_in; c++, x += p->x_c, to += f->plane) {
-        const T *from = x + above * p->x_h;
+        const T *from = x + (above < below ? first + above : 0) * p->x_h + at->column * p->x_w;
         T *put = to + above * pitch + at->before * p->inner;
         for (ptrdiff_t r = 0; r < above; r++) FN(zeros)(to + r * pitch, f->phase);
         for (ptrdiff_t r = above; r < below; r++, from += p->x_h, put += pitch) {
@@ -174,7 +172,7 @@ typedef struct {
  * next rows, or the next plane's first ones; small planes would pass by before they come */
 static FN(soon)
     FN(soon_of)(const FN(plane_plan) *f, ptrdiff_t plane, ptrdiff_t next, ptrdiff_t calls) {
-    enum { LINE = 64 / sizeof(T), SMALL = 2048 / sizeof(T) };
+    enum { SMALL = 2048 / sizeof(T) };
     const sc_problem *p = f->p;
     const ptrdiff_t reach = (p->h_f - 1) * p->dilation_h + 1;
     ptrdiff_t row = 0, last = (f->chunk - 1) * p->stride_h + reach - p->top;
@@ -191,15 +189,14 @@ static FN(soon)
     s.x_c = p->x_c;
     s.channels = p->c_in;
     s.length = (last - row) * p->x_h;
-    s.each = sc_ceil_div(sc_ceil_div(s.length, LINE) * s.channels, calls);
+    s.each = sc_ceil_div(sc_ceil_div(s.length, LINE_LEN) * s.channels, calls);
     return s;
 }
 
 static void FN(ask_soon)(FN(soon) *s) {
-    enum { LINE = 64 / sizeof(T) };
     for (ptrdiff_t n = s->each; n > 0 && s->c < s->channels; n--) {
         __builtin_prefetch(s->x + s->c * s->x_c + s->at, 0, 2);
-        s->at += LINE;
+        s->at += LINE_LEN;
         if (s->at < s->length) continue;
         s->at = 0;
         s->c++;

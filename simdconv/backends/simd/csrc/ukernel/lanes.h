@@ -80,7 +80,7 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
     mask valid[TILE_VECTORS];
     for (int j = 0; j < vectors; j++) valid[j] = v_mask(t->columns[j]);
     FN(tile_start)(t, rows, vectors, acc);
-    const int many = rows * vectors > FEW_LINES && mode != LANES_NARROW;
+    const int many = ASKS_ALWAYS && mode != LANES_NARROW && rows * vectors > FEW_LINES;
     const T *to = t->c;
     int left = 0; /* rows of the result to be asked for, one a run */
     if (FN(asks_for_result)(t)) {

@@ -5,8 +5,9 @@
  *
  * Rows are pixels of an image, strip or matrix (vectors: packed filters), or filters where they
  * lie (vectors: a packed panel of pixels). Per step: `vectors` loads, `rows` broadcasts,
- * rows*vectors FMAs, one prefetch: of what the next output row will read and this one did not, or,
- * with nothing to ask for, of what is read. x86 reaches five rows from one pointer (distances 0, 1,
+ * rows*vectors FMAs, one prefetch: of what the next output row or tile will read and this one did
+ * not, or, with nothing to ask for, of what is read; in the first steps one of the result besides,
+ * where it has many lines. x86 reaches five rows from one pointer (distances 0, 1,
  * 2, 4 scaled, 3 in a second index), so three pointers and two indices serve 14 rows; AArch64 has a
  * pointer a row. Reads those elements of a and packed vectors of b, nothing past them. No alignment
  * is assumed. */
@@ -43,9 +44,11 @@ SC_INLINE void FN(rows_run)(const FN(tile) *t, const sc_run *run, const int vect
     s->ask = t->a + run->x + t->ahead;
 }
 
-/* `k` steps of it; `narrow`: the last vector has no more valid lanes than half a register */
-SC_INLINE void FN(rows_sums)(FN(rows_steps) *s, ptrdiff_t k, ptrdiff_t ask_step, const int asks,
-                             const int rows, const int vectors, const int narrow,
+/* `k` steps of it. `to`: each step asks for a line of the result, too, these `to_step` elements
+ * apart, or NULL. `narrow`: the last vector has no more valid lanes than half a register; its FMAs
+ * broadcast for themselves, which is faster than to share a broadcast with the whole vector. */
+SC_INLINE void FN(rows_sums)(FN(rows_steps) *s, ptrdiff_t k, ptrdiff_t ask_step, const T *to,
+                             ptrdiff_t to_step, const int rows, const int vectors, const int narrow,
                              vec (*acc)[TILE_VECTORS]) {
     const ptrdiff_t row = s->row, row3 = s->row3, step = s->step;
     const T **p = s->p, *b = s->b, *ask = s->ask;
@@ -61,9 +64,12 @@ SC_INLINE void FN(rows_sums)(FN(rows_steps) *s, ptrdiff_t k, ptrdiff_t ask_step,
         for (int j = 0; j < vectors; j++)
             bv[j] = narrow && j == vectors - 1 ? v_load_low(b + j * VL) : v_load(b + j * VL);
         b += vectors * VL;
-        if (asks) __builtin_prefetch(ask, 1);
-        else __builtin_prefetch(ask, 0, 2);
+        __builtin_prefetch(ask, 0, 2);
         ask += ask_step;
+        if (to) {
+            __builtin_prefetch(to, 1);
+            to += to_step;
+        }
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
             vec av = v_bcast(ROW(i));
@@ -77,6 +83,7 @@ SC_INLINE void FN(rows_sums)(FN(rows_steps) *s, ptrdiff_t k, ptrdiff_t ask_step,
         for (int i = 0; i < ROWS_POINTERS; i++) p[i] = (const T *)((const char *)p[i] + step);
     }
     s->b = b;
+    s->ask = ask;
 }
 
 SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vectors,
@@ -94,19 +101,16 @@ SC_INLINE void FN(rows_kernel)(const FN(tile) *t, const int rows, const int vect
         FN(rows_run)(t, run, vectors, &s);
         if (FN(asks_for_result)(t)) {
             if (rows * vectors > FEW_LINES && left >= 2 * rows * vectors) {
-                const T *ahead = s.ask;
-                for (int j = 0; j < vectors; j++, left -= rows) {
-                    s.ask = t->c + j * t->c_vector;
-                    FN(rows_sums)(&s, rows, t->c_row, 1, rows, vectors, narrow, acc);
-                }
-                s.ask = ahead;
+                for (int j = 0; j < vectors; j++, left -= rows)
+                    FN(rows_sums)(&s, rows, ahead_step, t->c + j * t->c_vector, t->c_row, rows,
+                                  vectors, narrow, acc);
             } else {
                 FN(ask_for_result)(t, rows, vectors);
             }
         }
         for (;;) {
             READ_AGAIN();
-            FN(rows_sums)(&s, left, ahead_step, 0, rows, vectors, narrow, acc);
+            FN(rows_sums)(&s, left, ahead_step, NULL, 0, rows, vectors, narrow, acc);
             if (++run == end) break;
             FN(rows_run)(t, run, vectors, &s);
             left = run->len;

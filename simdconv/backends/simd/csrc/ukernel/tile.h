@@ -35,7 +35,8 @@ typedef struct {
     ptrdiff_t b_vector;       /* lanes kernel: elements from one vector to the next */
     ptrdiff_t b_half;         /* lanes kernel, halves: elements from the lower half to the upper */
     int asks;                 /* lanes kernel: for the vectors of runs to come, if not always */
-    ptrdiff_t ahead; /* elements from a run to what is wanted in L2 soon (the next row's run) */
+    ptrdiff_t
+        ahead; /* elements from a run to what is wanted in L2 soon (by the next row or tile) */
     ptrdiff_t ahead_step; /* elements of that for each step of the run */
     tile_store store;
     int stream; /* whole vectors of STORE_ROWS go past the caches, if aligned */

@@ -5,13 +5,14 @@
  *                vector(c, b + runs[r].x + u*b_step + i*b_vector)
  *
  * Outputs i follow one another along the axis that the taps slide along: rows of NCHW, CHWN and
- * CHWN8, where a weight is one element for all lanes (BY_FILTER); columns of NHWC, where each lane
+ * CHWN8, where a weight is one element for all lanes (BY_FILTER; BY_PAIR: of two filters, a_filter
+ * apart, that share the vectors; `narrow`: half a register of lanes); columns of NHWC, where each lane
  * is a channel with a weight of its own (BY_LANE). There is one input for all that, or, where the
  * inputs of a vector's groups lie within a vector, as many as a group has, for each of which what
  * is loaded is permuted (BY_PERMUTED_LANE). Where outputs are one or two taps apart, three
  * or five taps share their vectors: each is loaded once for all the outputs that want it. The sum
  * of an output runs over the same products in the same order however many outputs a tile has.
- * Per step of three taps and eight rows: 10 loads, 3 weights, 24 FMAs. */
+ * Per step of three taps and eight rows: 10 loads, 3 weights, 24 FMAs, of a pair 6 and 48. */
 #define VERTICAL_ROWS 8
 #define VERTICAL_TAPS (VREGS > 16 ? 5 : 3) /* with more, weights and sums would spill */
 #define VERTICAL_PAIRS (VREGS > 16)        /* likewise, of 16 sums */
@@ -57,14 +58,15 @@ SC_INLINE void FN(vertical_taps)(const FN(tile) *t, const int rows, const int ta
 SC_INLINE void FN(vertical_sum)(const FN(tile) *t, const int rows, const int weights,
                                 const int narrow, const int apart, vec_index index, const T *weight,
                                 vec (*acc)[TILE_VECTORS]) {
+    const int most = narrow && weights == BY_PAIR ? 3 : VERTICAL_TAPS;
     const ptrdiff_t a_row = t->a_row, b_step = t->b_step;
     for (const sc_run *run = t->runs, *end = run + t->count; run < end; run++) {
         const T *a = weight + run->k, *b = t->b + run->x;
         for (ptrdiff_t left = t->len, taken; left > 0;
              left -= taken, a += taken * a_row, b += taken * b_step) {
-            taken = !apart || left < 3 ? 1 : VERTICAL_TAPS < 5 || left < 5 || left == 6 ? 3 : 5;
+            taken = !apart || left < 3 ? 1 : most < 5 || left < 5 || left == 6 ? 3 : 5;
             if (taken == 1) FN(vertical_taps)(t, rows, 1, 0, weights, narrow, index, a, b, acc);
-            else if (taken == 3)
+            else if (most < 5 || taken == 3)
                 FN(vertical_taps)(t, rows, 3, apart, weights, narrow, index, a, b, acc);
             else FN(vertical_taps)(t, rows, 5, apart, weights, narrow, index, a, b, acc);
         }
