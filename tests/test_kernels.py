@@ -165,6 +165,25 @@ def test_padding_wider_than_the_image(kernel, mode):
     assert np.array_equal(y, expected)
 
 
+@pytest.mark.parametrize("mode", ["constant", "reflect", "wrap"])
+@pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
+def test_wide_rows_of_few_filters(kernel, mode):
+    """Rows in several segments, with padding before and behind them: what a row ends in is not what
+    the next one starts with. Twice, as what a call leaves in its workspace is not cleared."""
+    n, width = {"CHWN8": (8, 900)}.get(kernel.layout, (1, 7011))
+    x, w, bias, keywords = made(
+        (n, 2, 2, 3, 5, width, 3, 5, 1, 0, 1), DTYPES[kernel.dtype], kernel.layout
+    )
+    for stride in ((1, 1), (2, 2)):
+        keywords |= {"padding": ((1, 2), (4, 3)), "padding_mode": mode, "stride": stride}
+        expected = simdconv.conv2d(x, w, bias, backend="blas", **keywords)
+        keywords |= {"backend": "simd", "algorithm": kernel.algorithm}
+        simdconv.conv2d(np.full_like(x, np.nan), w, bias, **keywords)
+        y = simdconv.conv2d(x, w, bias, **keywords)
+        assert np.array_equal(y, expected), stride
+        del keywords["backend"], keywords["algorithm"]
+
+
 @pytest.mark.parametrize("channels", [8, 64, 100, 1024])
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.id)
 def test_reversed_images(kernel, channels):

@@ -108,6 +108,29 @@ static void FN(test_arithmetic)(void) {
     FN(same)(v_fma(v_zero(), v_set1(big), v_zero()), expected, "v_fma, 0 * Inf", 0);
 }
 
+/* half a register: what is in the other one is nobody's */
+static void FN(test_low)(void) {
+    T a[VL], b[VL], c[VL], expected[VL], lanes[VL];
+    enum { HALF = VL / 2 };
+    for (int i = 0; i < VL; i++) {
+        a[i] = FN(number)(i);
+        b[i] = FN(number)(3 * i + 2);
+        c[i] = i < HALF ? FN(number)(5 * i) : (T)NAN;
+        expected[i] = a[i] * b[i] + c[i];
+    }
+#define SAME_LOW(v, what)                                                                          \
+    v_store(lanes, v);                                                                             \
+    for (int i = 0; i < HALF; i++) CHECK(lanes[i] == expected[i], "%s, lane %d", what, i)
+    SAME_LOW(v_fma_low(v_load_low(a), v_load_low(b), v_load(c)), "v_fma_low");
+    for (int i = 0; i < VL; i++) expected[i] = a[1];
+    SAME_LOW(v_bcast_low(a + 1), "v_bcast_low");
+    for (int n = 0; n <= HALF; n++) {
+        for (int i = 0; i < VL; i++) expected[i] = i < n ? a[i] : (T)0;
+        SAME_LOW(v_load_low_mask(a, v_mask(n)), "v_load_low_mask");
+    }
+#undef SAME_LOW
+}
+
 static void FN(test_activations)(void) {
     const T big = (T)INFINITY, nan = (T)NAN;
     const T values[] = {nan,     -big, big, (T)-0.0, 0,   -1, 1, (T)2.5,
@@ -135,5 +158,6 @@ static void FN(test)(void) {
     FN(test_shuffles)();
     FN(test_masks)();
     FN(test_arithmetic)();
+    FN(test_low)();
     FN(test_activations)();
 }
