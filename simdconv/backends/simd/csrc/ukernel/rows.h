@@ -51,8 +51,10 @@ SC_INLINE void FN(rows_sums)(FN(rows_steps) *s, ptrdiff_t k, ptrdiff_t ask_step,
                              ptrdiff_t to_step, const int rows, const int vectors, const int narrow,
                              vec (*acc)[TILE_VECTORS]) {
     const ptrdiff_t row = s->row, row3 = s->row3, step = s->step;
-    const T **p = s->p, *b = s->b, *ask = s->ask;
+    const T *p[ROWS_POINTERS], *b = s->b, *ask = s->ask;
     (void)row, (void)row3; /* AArch64 has a pointer a row */
+#pragma GCC unroll 16
+    for (int i = 0; i < ROWS_POINTERS; i++) p[i] = s->p[i];
 #pragma GCC unroll 1
     for (; k > 0; k--) {
         vec bv[TILE_VECTORS];
@@ -82,6 +84,8 @@ SC_INLINE void FN(rows_sums)(FN(rows_steps) *s, ptrdiff_t k, ptrdiff_t ask_step,
 #pragma GCC unroll 16
         for (int i = 0; i < ROWS_POINTERS; i++) p[i] = (const T *)((const char *)p[i] + step);
     }
+#pragma GCC unroll 16
+    for (int i = 0; i < ROWS_POINTERS; i++) s->p[i] = p[i];
     s->b = b;
     s->ask = ask;
 }
