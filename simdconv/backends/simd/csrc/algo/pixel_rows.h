@@ -20,9 +20,8 @@ typedef struct {
     const T *a;
     ptrdiff_t a_row, j0, tile, last;
     const sc_table *table;
-    const T
-        *soon; /* what pixel j0 wants in L2 soon, and how far apart that of pixels is; or NULL */
-    ptrdiff_t soon_row;
+    const T *soon;      /* or NULL: what pixel j0 wants in L2 soon */
+    ptrdiff_t soon_row; /* from that to what the next pixel wants */
 } FN(tiles);
 
 /* Tiles [tile, last) of one output row, and where their filters and images are. */

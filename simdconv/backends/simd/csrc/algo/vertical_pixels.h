@@ -112,19 +112,15 @@ static size_t FN(vertical_pixels_workspace)(const sc_kernel *kernel, const sc_pr
 static void FN(stage_lines)(const FN(plane_plan) *f, const FN(phase_span) *at, const T *x,
                             ptrdiff_t first, ptrdiff_t rows, T *to) {
     const sc_problem *p = f->p;
-    const ptrdiff_t count = (at->inside - at->before) * p->inner, whole = count - count % VL;
+    const ptrdiff_t count = (at->inside - at->before) * p->inner;
     const ptrdiff_t above = sc_min(sc_max(-first, 0), rows), pitch = f->row;
     const ptrdiff_t below = sc_max(above, sc_min(rows, p->h_in - first));
-    const mask rest = v_mask(count - whole);
     for (ptrdiff_t c = 0; c < p->c_in; c++, x += p->x_c, to += f->plane) {
         const T *from = x + (above < below ? first + above : 0) * p->x_h + at->column * p->x_w;
         T *put = to + above * pitch + at->before * p->inner;
         for (ptrdiff_t r = 0; r < above; r++) FN(zeros)(to + r * pitch, f->phase);
-        for (ptrdiff_t r = above; r < below; r++, from += p->x_h, put += pitch) {
-            ptrdiff_t i = 0;
-            for (; i < whole; i += VL) v_store(put + i, v_load(from + i));
-            if (i < count) v_store(put + i, v_load_mask(from + i, rest));
-        }
+        for (ptrdiff_t r = above; r < below; r++, from += p->x_h, put += pitch)
+            FN(line_of_pixels)(from, p->inner, p->inner, count, put);
         for (ptrdiff_t r = below; r < rows; r++) FN(zeros)(to + r * pitch, f->phase);
     }
 }
