@@ -177,11 +177,21 @@ def test_wide_rows_of_few_filters(kernel, mode):
     for stride in ((1, 1), (2, 2)):
         keywords |= {"padding": ((1, 2), (4, 3)), "padding_mode": mode, "stride": stride}
         expected = simdconv.conv2d(x, w, bias, backend="blas", **keywords)
-        keywords |= {"backend": "simd", "algorithm": kernel.algorithm}
-        simdconv.conv2d(np.full_like(x, np.nan), w, bias, **keywords)
-        y = simdconv.conv2d(x, w, bias, **keywords)
-        assert np.array_equal(y, expected), stride
-        del keywords["backend"], keywords["algorithm"]
+        call = keywords | {"backend": "simd", "algorithm": kernel.algorithm}
+        simdconv.conv2d(np.full_like(x, np.nan), w, bias, **call)
+        assert np.array_equal(simdconv.conv2d(x, w, bias, **call), expected), stride
+
+
+@pytest.mark.parametrize("channels", [(512, 128), (128, 512), (64, 37)])
+def test_pointwise_is_one_row_to_the_cost_model(channels):
+    """Rows of 1x1 that follow one another are one: their length does not decide."""
+    c_in, c_out = channels
+    w = np.ones((c_out, c_in, 1, 1), np.float32)
+    plans = [
+        simdconv.explain(np.ones((1, c_in, *size), np.float32), w, backend="simd").candidates
+        for size in ((28, 28), (1, 784), (14, 56), (112, 7))
+    ]
+    assert all(plan == plans[0] for plan in plans)
 
 
 @pytest.mark.parametrize("channels", [8, 64, 100, 1024])

@@ -60,9 +60,9 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
     ptrdiff_t first = b * TILE_COLUMNS, end = sc_min(last * TILE_COLUMNS, p->c_out);
     ptrdiff_t channel = g->at.group * p->c_out + first;
     ptrdiff_t in_group = first - g->at.block_group * f->per_group * TILE_COLUMNS;
-    T *y = g->y + (j - FN(tile_at)(f, g->tile)) * f->y.w + in_group * f->y.c;
+    const ptrdiff_t before = j - FN(tile_at)(f, g->tile); /* pixels of the segment */
+    T *y = g->y + before * f->y.w + in_group * f->y.c;
     FN(lines) *w = g->lines;
-    const int is_first = j == FN(tile_at)(f, g->tile);
     t->b = g->filters + f->k * in_group;
     t->c = y;
     if (w) FN(next_tile)(w, rows, 0);
@@ -70,7 +70,7 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
     t->columns[0] = t->columns[1] = VL;
     for (; first + TILE_COLUMNS <= end; first += TILE_COLUMNS) {
         if (w) FN(place_tile)(w, in_group, TILE_COLUMNS, y, t);
-        if (g->asks) FN(ask_for_lines)(y + f->y.h, f->y.c, TILE_COLUMNS, rows, is_first);
+        if (g->asks) FN(ask_for_lines)(y + f->y.h, f->y.c, TILE_COLUMNS, rows, before == 0);
         FN(rows_kernels)[rows - 1][ROWS_WHOLE][1](t);
         t->b += f->k * TILE_COLUMNS;
         t->c = y += TILE_COLUMNS * f->y.c;
@@ -81,7 +81,7 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
         if (w) FN(place_tile)(w, in_group, end - first, y, t);
         t->columns[0] = sc_min(end - first, VL);
         t->columns[1] = end - first - t->columns[0];
-        if (g->asks) FN(ask_for_lines)(y + f->y.h, f->y.c, end - first, rows, is_first);
+        if (g->asks) FN(ask_for_lines)(y + f->y.h, f->y.c, end - first, rows, before == 0);
         FN(run_rows)(t, rows);
     }
     if (w) FN(tile_done)(w, rows);

@@ -187,14 +187,19 @@ SC_INLINE void FN(tile_store_block)(const FN(tile) *t, int rows, int vectors,
             t->c[i * t->c_row + t->c_offsets[j]] = block[i * TILE_COLUMNS + j];
 }
 
-/* bias and activation: after the sums, once a tile */
-SC_INLINE void FN(tile_activate_all)(const FN(tile) *t, int rows, int vectors,
-                                     vec (*acc)[TILE_VECTORS]) {
-    if (t->partial) return;
-    if (t->bias) FN(tile_bias)(t, rows, vectors, acc);
+SC_INLINE void FN(tile_activate_sums)(const FN(tile) *t, int rows, int vectors,
+                                      vec (*acc)[TILE_VECTORS]) {
     if (t->activation == SC_ACT_NONE) return;
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
         for (int j = 0; j < vectors; j++) acc[i][j] = FN(tile_activate)(t, acc[i][j]);
+}
+
+/* bias and activation: after the sums, once a tile */
+SC_INLINE void FN(tile_activate_all)(const FN(tile) *t, int rows, int vectors,
+                                     vec (*acc)[TILE_VECTORS]) {
+    if (t->partial) return;
+    if (t->bias) FN(tile_bias)(t, rows, vectors, acc);
+    FN(tile_activate_sums)(t, rows, vectors, acc);
 }

@@ -19,6 +19,7 @@
 #ifndef SC_VERTICAL_WEIGHTS
 #define SC_VERTICAL_WEIGHTS
 enum { BY_FILTER, BY_PAIR, BY_LANE, BY_PERMUTED_LANE, N_VERTICAL_WEIGHTS };
+#define IS_BY_LANE(weights) ((weights) == BY_LANE || (weights) == BY_PERMUTED_LANE)
 #define FOR_VERTICAL_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #endif
 
@@ -29,11 +30,10 @@ SC_INLINE void FN(vertical_taps)(const FN(tile) *t, const int rows, const int ta
                                  vec (*acc)[TILE_VECTORS]) {
     const ptrdiff_t step = stride ? t->b_step : t->b_vector;
     const int apart = stride ? stride : 1, vectors = (rows - 1) * apart + taps;
-    const int lanes = weights == BY_LANE || weights == BY_PERMUTED_LANE;
     vec w[5], other[5];
 #pragma GCC unroll 5
     for (int u = 0; u < taps; u++) {
-        w[u] = lanes ? v_load(a) : v_bcast(a);
+        w[u] = IS_BY_LANE(weights) ? v_load(a) : v_bcast(a);
         if (weights == BY_PAIR) other[u] = v_bcast(a + t->a_filter);
         a += t->a_row;
     }
@@ -92,19 +92,13 @@ SC_INLINE void FN(vertical_kernel)(const FN(tile) *t, const int rows, const int 
     if (t->bias) {
 #pragma GCC unroll 2
         for (int j = 0; j < filters; j++) {
-            const vec bias = weights == BY_LANE || weights == BY_PERMUTED_LANE
-                                 ? v_load_mask(t->bias, v_mask(t->columns[0]))
-                                 : v_bcast(t->bias + j);
+            const vec bias = IS_BY_LANE(weights) ? v_load_mask(t->bias, v_mask(t->columns[0]))
+                                                 : v_bcast(t->bias + j);
 #pragma GCC unroll 8
             for (int i = 0; i < rows; i++) acc[i][j] = v_add(acc[i][j], bias);
         }
     }
-    if (t->activation != SC_ACT_NONE) {
-#pragma GCC unroll 8
-        for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-            for (int j = 0; j < filters; j++) acc[i][j] = FN(tile_activate)(t, acc[i][j]);
-    }
+    FN(tile_activate_sums)(t, rows, filters, acc);
     FN(tile_store_rows)(t, rows, filters, acc);
 }
 
@@ -140,6 +134,7 @@ FOR_VERTICAL_ROWS(VERTICAL_KERNELS)
 #define VERTICAL_ENTRY(rows)                                                                       \
     {{FN(by_filter_##rows), BY_PAIR_ENTRY(rows), FN(by_lane_##rows), FN(by_permuted_lane_##rows)}, \
      NARROW_ENTRY(rows)},
+/* by rows, whether narrow, weights */
 static void (*const FN(vertical_kernels)[VERTICAL_ROWS][2][N_VERTICAL_WEIGHTS])(
     const FN(tile) *) = {FOR_VERTICAL_ROWS(VERTICAL_ENTRY)};
 #undef VERTICAL_ENTRY
