@@ -71,7 +71,7 @@ static void FN(pixel_tile)(const FN(pixel_plan) *f, const FN(segment) *g, FN(til
     for (; first + TILE_COLUMNS <= end; first += TILE_COLUMNS) {
         if (w) FN(place_tile)(w, in_group, TILE_COLUMNS, y, t);
         if (g->asks) FN(ask_for_lines)(y + f->y.h, f->y.c, TILE_COLUMNS, rows, before == 0);
-        FN(rows_kernels)[rows - 1][ROWS_WHOLE][1](t);
+        FN(run_rows)(t, rows);
         t->b += f->k * TILE_COLUMNS;
         t->c = y += TILE_COLUMNS * f->y.c;
         in_group += TILE_COLUMNS;

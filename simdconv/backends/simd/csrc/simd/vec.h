@@ -58,6 +58,7 @@
 #define v_transpose FN(v_transpose)
 #define v_even FN(v_even)
 #define v_fma FN(v_fma)
+#define v_fma_into FN(v_fma_into)
 #define v_add FN(v_add)
 #define v_clip FN(v_clip)
 #define v_leaky FN(v_leaky)

@@ -135,6 +135,15 @@ VFN void v_transpose_f64(vec_f64 *r) {
 }
 VFN vec_f32 v_fma_f32(vec_f32 a, vec_f32 b, vec_f32 c) { return _mm256_fmadd_ps(a, b, c); }
 VFN vec_f64 v_fma_f64(vec_f64 a, vec_f64 b, vec_f64 c) { return _mm256_fmadd_pd(a, b, c); }
+/* The compiler gives sums of unrolled steps other registers, moves them back, and spills some. */
+VFN vec_f32 v_fma_into_f32(vec_f32 a, vec_f32 b, vec_f32 c) {
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
+    return c;
+}
+VFN vec_f64 v_fma_into_f64(vec_f64 a, vec_f64 b, vec_f64 c) {
+    __asm__("vfmadd231pd %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
+    return c;
+}
 VFN vec_f32 v_add_f32(vec_f32 a, vec_f32 b) { return _mm256_add_ps(a, b); }
 VFN vec_f64 v_add_f64(vec_f64 a, vec_f64 b) { return _mm256_add_pd(a, b); }
 /* max and min return their second operand when either is NaN */

@@ -10,6 +10,8 @@
 #define VNARROW 1
 #define VSTREAMS 1
 #define VPERMUTES 1
+#define v_fma_into_f32 v_fma_f32
+#define v_fma_into_f64 v_fma_f64
 #define VFN static inline __attribute__((always_inline))
 
 typedef __m512 vec_f32;

@@ -14,6 +14,8 @@
 #define VNARROW 0
 #define VSTREAMS 0
 #define VPERMUTES 0
+#define v_fma_into_f32 v_fma_f32
+#define v_fma_into_f64 v_fma_f64
 #define VFN static inline __attribute__((always_inline))
 
 typedef float vec_f32 __attribute__((vector_size(16)));
