@@ -106,6 +106,7 @@ static void FN(pixel_columns)(const FN(filter_plan) *f, const FN(span) *s, FN(ti
 static void FN(use_table)(const FN(filter_plan) *f, FN(tile) *t, const sc_table *table) {
     t->runs = table->runs;
     t->count = table->count;
+    t->len = table->even ? table->len : 0;
     t->b_step = table->step;
     t->asks = !f->near || table->step > LINE_LEN;
 }
@@ -180,7 +181,7 @@ static void FN(phased_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
     sc_run *runs = (sc_run *)s->own;
     ptrdiff_t *held = (ptrdiff_t *)(s->own + sc_lines((size_t)sc_table_room(p) * sizeof(sc_run)));
     T *ring = (T *)((char *)held + sc_lines((size_t)f->ring * sizeof(ptrdiff_t)));
-    sc_table table = {runs, 0, p->w_f, p->stride_w == 1 ? p->dilation_w : 1};
+    sc_table table = {runs, 0, p->w_f, p->stride_w == 1 ? p->dilation_w : 1, f->phases == 1};
     for (ptrdiff_t u = 0; u < p->h_f; u++) {
         const ptrdiff_t padded = s->at.row * p->stride_h + u * p->dilation_h;
         const ptrdiff_t at = padded % f->ring, source = sc_source_row(p, s->at.row, u);
@@ -193,7 +194,10 @@ static void FN(phased_span)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
         for (ptrdiff_t u = 0; u < p->h_f; u++) {
             const ptrdiff_t padded = s->at.row * p->stride_h + u * p->dilation_h;
             ptrdiff_t k = (c * p->h_f + u) * p->w_f;
-            if (s->finite && sc_source_row(p, s->at.row, u) < 0) continue;
+            if (s->finite && sc_source_row(p, s->at.row, u) < 0) {
+                table.even = 0;
+                continue;
+            }
             for (ptrdiff_t i = 0; i < f->phases; i++) {
                 sc_run *run = &runs[table.count++];
                 run->x = padded % f->ring * slot + c * f->row + i * f->phase;
@@ -317,6 +321,7 @@ static void FN(filter_rows_run)(const sc_kernel *kernel, const sc_problem *p,
         f.table.runs = room;
         f.table.count = 1;
         f.table.len = f.k;
+        f.table.even = 1;
         f.table.step = f.pixels * p->inner;
         sc_parallel(p->images * p->groups * f.k, o->team, FN(filter_rows_matrix), &f);
     } else {

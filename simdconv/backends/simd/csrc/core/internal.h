@@ -25,6 +25,7 @@ typedef struct {
 typedef struct {
     const sc_run *runs;
     ptrdiff_t count, len, step; /* runs; steps of each; elements of the image from step to step */
+    int even;                   /* each is as long, and at its turn in the packed filters */
 } sc_table;
 
 static inline ptrdiff_t sc_min(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }

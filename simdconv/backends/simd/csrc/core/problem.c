@@ -87,7 +87,7 @@ ptrdiff_t sc_table_room(const sc_problem *p) {
 /* Channels last: k = (u, v, c), neighbours in memory are joined to one run. Else k = (c, u, v), a
  * run is a row of the window, or all channels where it is a single point. */
 sc_table sc_window_table(const sc_problem *p, const sc_place *at, sc_run *room) {
-    sc_table table = {room, 0, 1, 1};
+    sc_table table = {room, 0, 1, 1, 1};
     ptrdiff_t channels = p->c_in, outer = 1, splits = 1;
     if (at->channels_last) {
         table.len = channels * p->w_f;
@@ -107,7 +107,10 @@ sc_table sc_window_table(const sc_problem *p, const sc_place *at, sc_run *room) 
         for (ptrdiff_t u = 0; u < p->h_f; u++) {
             ptrdiff_t row = u * p->dilation_h;
             if (at->row_map) row = sc_source_row(p, at->m, u);
-            if (row < 0) continue;
+            if (row < 0) {
+                table.even = 0;
+                continue;
+            }
             if (at->ring) row = (at->m * p->stride_h + u * p->dilation_h) % at->ring;
             for (ptrdiff_t v = 0; v < splits; v++) {
                 room[table.count].x = c * at->x_c + row * at->x_h + v * p->dilation_w * at->x_w;
@@ -122,7 +125,7 @@ sc_table sc_window_table(const sc_problem *p, const sc_place *at, sc_run *room) 
  */
 sc_table sc_strip_table(const sc_problem *p, int channels_last, ptrdiff_t strip_columns,
                         sc_run *room) {
-    sc_table table = {room, 0, p->h_f, channels_last ? 1 : p->inner};
+    sc_table table = {room, 0, p->h_f, channels_last ? 1 : p->inner, 1};
     ptrdiff_t outer = p->c_in, splits = p->w_f, column;
     if (channels_last) {
         outer = 1;

@@ -14,52 +14,125 @@
 #define ASKS_ALWAYS (VREGS > 16)
 #ifndef SC_LANES_MODES
 #define SC_LANES_MODES
-enum { LANES_FULL, LANES_MASKED, LANES_NARROW, LANES_HALVES, N_LANES_MODES };
+/* EVEN: full or masked vectors side by side, runs of one length whose filters follow one another */
+enum {
+    LANES_FULL,
+    LANES_MASKED,
+    LANES_NARROW,
+    LANES_HALVES,
+    LANES_EVEN,
+    LANES_EVEN_MASKED,
+    N_LANES_MODES
+};
+/* Where a step has few FMAs, what the loop itself takes counts */
+#define LANES_UNROLLED (VREGS <= 16)
 #endif
 
 /* What stays in scalar registers over the runs */
 typedef struct {
     const sc_run *end;
-    ptrdiff_t step, half, ahead_step;
+    ptrdiff_t step; /* bytes */
+    ptrdiff_t half, ahead_step;
+    int far; /* what steps ask for is a line or more apart */
 } FN(lanes_steps);
 
-/* one run; `asks`: for vectors of a run to come */
-SC_INLINE void FN(lanes_run)(const FN(tile) *t, const sc_run *run, const FN(lanes_steps) s,
-                             const int rows, const int vectors, const int mode, const int asks,
-                             const mask *valid, vec (*acc)[TILE_VECTORS]) {
-    const int narrow = mode == LANES_NARROW;
-    enum { LATER = 4 }; /* runs from one to that whose vectors are asked for in L1 */
-    const T *a = t->a + run->k * rows;
-    const T *b[TILE_VECTORS];
-    const T *ahead = t->b + run->x + t->ahead, *soon = NULL;
+/* What a run is at */
+typedef struct {
+    const T *a, *b[TILE_VECTORS], *ahead, *soon;
+} FN(lanes_at);
+
+SC_INLINE vec FN(lanes_load)(const T *b, ptrdiff_t half, const int mode, const int last,
+                             mask valid) {
+    if (mode == LANES_HALVES) return v_load_halves(b, b + half);
+    if (mode == LANES_NARROW && last) return v_load_low_mask(b, valid);
+    if (mode == LANES_MASKED || mode == LANES_EVEN_MASKED) return v_load_mask(b, valid);
+    return v_load(b);
+}
+
+/* `turns` of `steps` each; `asks`: for vectors of a run to come */
+SC_INLINE void FN(lanes_turns)(const FN(tile) *t, FN(lanes_at) *at, ptrdiff_t turns,
+                               const FN(lanes_steps) *s, const int steps, const int rows,
+                               const int vectors, const int mode, const int asks, const mask *valid,
+                               vec (*acc)[TILE_VECTORS]) {
+    const int even = mode == LANES_EVEN || mode == LANES_EVEN_MASKED;
+    const T *a = at->a, *b[TILE_VECTORS], *ahead = at->ahead, *soon = at->soon;
 #pragma GCC unroll 2
-    for (int j = 0; j < vectors; j++) b[j] = t->b + run->x + j * t->b_vector;
-    if (asks) soon = t->b + (s.end - run > LATER ? run + LATER : t->runs)->x;
-    for (ptrdiff_t k = run->len; k > 0; k--) {
-        vec bv[TILE_VECTORS];
+    for (int j = 0; j < vectors; j++) b[j] = at->b[j];
+    for (; turns > 0; turns--) {
+        __asm__("" : "+r"(a), "+r"(b[0]), "+r"(ahead)); /* not where they end up, before the loop */
+#pragma GCC unroll 4
+        for (int u = 0; u < steps; u++) {
+            vec bv[TILE_VECTORS];
+            if (steps > 1) READ_AGAIN(); /* one step after the other */
 #pragma GCC unroll 2
-        for (int j = 0; j < vectors; j++) {
-            if (mode == LANES_HALVES) bv[j] = v_load_halves(b[j], b[j] + s.half);
-            else if (narrow && j == vectors - 1) bv[j] = v_load_low_mask(b[j], valid[j]);
-            else if (mode == LANES_MASKED) bv[j] = v_load_mask(b[j], valid[j]);
-            else bv[j] = v_load(b[j]);
-            b[j] += s.step;
-        }
+            for (int j = 0; j < vectors; j++) {
+                const T *from = even ? b[0] + j * VL : b[j];
+                bv[j] = FN(lanes_load)((const T *)((const char *)from + u * s->step), s->half, mode,
+                                       j == vectors - 1, valid[j]);
+            }
 #pragma GCC unroll 16
-        for (int i = 0; i < rows; i++) {
-            vec av = v_bcast(a + i);
+            for (int i = 0; i < rows; i++) {
+                vec av = v_bcast(a + u * rows + i);
+#pragma GCC unroll 2
+                for (int j = 0; j < vectors; j++)
+                    acc[i][j] = mode == LANES_NARROW && j == vectors - 1
+                                    ? v_fma_low(av, bv[j], acc[i][j])
+                                    : v_fma_into(av, bv[j], acc[i][j]);
+            }
+            if (u == 0) {
+                __builtin_prefetch(ahead, 0, 2);
+                if (steps > 1 && s->far) {
+                    __builtin_prefetch(ahead + s->ahead_step, 0, 2);
+                    __builtin_prefetch(ahead + 2 * s->ahead_step, 0, 2);
+                }
+                ahead += steps * s->ahead_step;
+            }
+            if (!asks) continue;
 #pragma GCC unroll 2
             for (int j = 0; j < vectors; j++)
-                acc[i][j] = narrow && j == vectors - 1 ? v_fma_low(av, bv[j], acc[i][j])
-                                                       : v_fma(av, bv[j], acc[i][j]);
+                __builtin_prefetch(soon + j * (even ? VL : t->b_vector));
+            soon = (const T *)((const char *)soon + s->step);
         }
-        a += rows;
-        __builtin_prefetch(ahead, 0, 2);
-        ahead += s.ahead_step;
-        if (!asks) continue;
+        a += steps * rows;
 #pragma GCC unroll 2
-        for (int j = 0; j < vectors; j++) __builtin_prefetch(soon + j * t->b_vector);
-        soon += s.step;
+        for (int j = 0; j < vectors; j++)
+            if (j == 0 || !even) b[j] = (const T *)((const char *)b[j] + steps * s->step);
+    }
+    at->a = a;
+    at->ahead = ahead;
+    at->soon = soon;
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; j++) at->b[j] = b[j];
+}
+
+/* `to_ask`: rows of the result to be asked for, one a run */
+SC_INLINE void FN(lanes_runs)(const FN(tile) *t, const sc_run *run, const FN(lanes_steps) *s,
+                              const int rows, const int vectors, const int mode, const int asks,
+                              int to_ask, const mask *valid, vec (*acc)[TILE_VECTORS]) {
+    enum { LATER = 4 }; /* runs from one to that whose vectors are asked for in L1 */
+    const int even = mode == LANES_EVEN || mode == LANES_EVEN_MASKED;
+    const T *to = t->c;
+    const ptrdiff_t threes = t->len / 3, rest = t->len % 3;
+    FN(lanes_at) at;
+    at.a = t->a;
+    for (; run < s->end; run++) {
+        READ_AGAIN();
+        if (asks && ASKS_ALWAYS && rows * vectors > FEW_LINES && to_ask > 0) {
+            for (int j = 0; j < vectors; j++) __builtin_prefetch(to + j * t->c_vector, 1);
+            to += t->c_row;
+            to_ask--;
+        }
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; j++) at.b[j] = t->b + run->x + j * t->b_vector;
+        at.ahead = at.b[0] + t->ahead;
+        at.soon = asks ? t->b + (s->end - run > LATER ? run + LATER : t->runs)->x : NULL;
+        if (even) {
+            FN(lanes_turns)(t, &at, threes, s, 3, rows, vectors, mode, asks, valid, acc);
+            FN(lanes_turns)(t, &at, rest, s, 1, rows, vectors, mode, asks, valid, acc);
+        } else {
+            at.a = t->a + run->k * rows;
+            FN(lanes_turns)(t, &at, run->len, s, 1, rows, vectors, mode, asks, valid, acc);
+        }
     }
 }
 
@@ -75,35 +148,23 @@ SC_INLINE void FN(lanes_finish)(const FN(tile) *t, int rows, int vectors, int wh
 SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vectors,
                                 const int mode) {
     const sc_run *run = t->runs;
-    const FN(lanes_steps) s = {run + t->count, t->b_step, t->b_half, t->ahead_step};
+    const FN(lanes_steps) s = {run + t->count, t->b_step * (ptrdiff_t)sizeof(T), t->b_half,
+                               t->ahead_step, t->ahead_step > LINE_LEN / 2};
     vec acc[TILE_ROWS][TILE_VECTORS];
     mask valid[TILE_VECTORS];
     for (int j = 0; j < vectors; j++) valid[j] = v_mask(t->columns[j]);
     FN(tile_start)(t, rows, vectors, acc);
     const int many = ASKS_ALWAYS && mode != LANES_NARROW && rows * vectors > FEW_LINES;
-    const T *to = t->c;
-    int left = 0; /* rows of the result to be asked for, one a run */
+    const int whole = mode == LANES_FULL || mode == LANES_HALVES || mode == LANES_EVEN;
+    int to_ask = 0;
     if (FN(asks_for_result)(t)) {
-        if (many && t->count >= 2 * rows) left = rows;
+        if (many && t->count >= 2 * rows) to_ask = rows;
         else FN(ask_for_result)(t, rows, vectors);
     }
-    if (mode != LANES_NARROW && (ASKS_ALWAYS || t->asks)) {
-        for (; run < s.end; run++) {
-            READ_AGAIN();
-            if (many && left > 0) {
-                for (int j = 0; j < vectors; j++) __builtin_prefetch(to + j * t->c_vector, 1);
-                to += t->c_row;
-                left--;
-            }
-            FN(lanes_run)(t, run, s, rows, vectors, mode, 1, valid, acc);
-        }
-    } else {
-        for (; run < s.end; run++) {
-            READ_AGAIN();
-            FN(lanes_run)(t, run, s, rows, vectors, mode, 0, valid, acc);
-        }
-    }
-    FN(lanes_finish)(t, rows, vectors, mode != LANES_MASKED && mode != LANES_NARROW, acc);
+    if (mode != LANES_NARROW && (ASKS_ALWAYS || t->asks))
+        FN(lanes_runs)(t, run, &s, rows, vectors, mode, 1, to_ask, valid, acc);
+    else FN(lanes_runs)(t, run, &s, rows, vectors, mode, 0, 0, valid, acc);
+    FN(lanes_finish)(t, rows, vectors, whole, acc);
 }
 
 #define LANES_KERNEL(rows)                                                                         \
@@ -135,6 +196,28 @@ FOR_TILE_ROWS(LANES_KERNEL)
 #else
 #define LANES_NARROW_ENTRY(rows) {NULL, NULL}
 #endif
+#if LANES_UNROLLED
+#define LANES_KERNEL(rows)                                                                         \
+    static void FN(even_##rows##x1)(const FN(tile) *t) {                                           \
+        FN(lanes_kernel)(t, rows, 1, LANES_EVEN);                                                  \
+    }                                                                                              \
+    static void FN(even_##rows##x2)(const FN(tile) *t) {                                           \
+        FN(lanes_kernel)(t, rows, 2, LANES_EVEN);                                                  \
+    }                                                                                              \
+    static void FN(even_masked_##rows##x1)(const FN(tile) *t) {                                    \
+        FN(lanes_kernel)(t, rows, 1, LANES_EVEN_MASKED);                                           \
+    }                                                                                              \
+    static void FN(even_masked_##rows##x2)(const FN(tile) *t) {                                    \
+        FN(lanes_kernel)(t, rows, 2, LANES_EVEN_MASKED);                                           \
+    }
+FOR_TILE_ROWS(LANES_KERNEL)
+#undef LANES_KERNEL
+#define LANES_EVEN_ENTRY(rows)                                                                     \
+    {FN(even_##rows##x1), FN(even_##rows##x2)},                                                    \
+        {FN(even_masked_##rows##x1), FN(even_masked_##rows##x2)}
+#else
+#define LANES_EVEN_ENTRY(rows) {NULL, NULL}, {NULL, NULL}
+#endif
 #if VHALVES
 #define LANES_KERNEL(rows)                                                                         \
     static void FN(halves_##rows##x1)(const FN(tile) *t) {                                         \
@@ -154,16 +237,20 @@ FOR_TILE_ROWS(LANES_KERNEL)
     {{FN(full_##rows##x1), FN(full_##rows##x2)},                                                   \
      {FN(masked_##rows##x1), FN(masked_##rows##x2)},                                               \
      LANES_NARROW_ENTRY(rows),                                                                     \
-     LANES_HALVES_ENTRY(rows)},
+     LANES_HALVES_ENTRY(rows),                                                                     \
+     LANES_EVEN_ENTRY(rows)},
 static void (*const FN(lanes_kernels)[TILE_ROWS][N_LANES_MODES][TILE_VECTORS])(const FN(tile) *) = {
     FOR_TILE_ROWS(LANES_ENTRY)};
 #undef LANES_ENTRY
 #undef LANES_NARROW_ENTRY
 #undef LANES_HALVES_ENTRY
+#undef LANES_EVEN_ENTRY
 
 /* how a tile is read of which the last vector may be partly filled */
 static int FN(lanes_mode)(const FN(tile) *t, int vectors) {
     const ptrdiff_t last = t->columns[vectors - 1];
-    if (last == VL) return LANES_FULL;
+    const int even = LANES_UNROLLED && t->len > 0 && t->b_vector == VL;
+    if (last == VL) return even ? LANES_EVEN : LANES_FULL;
+    if (even) return LANES_EVEN_MASKED;
     return VNARROW && 2 * last <= VL ? LANES_NARROW : LANES_MASKED;
 }

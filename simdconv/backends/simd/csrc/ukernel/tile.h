@@ -24,7 +24,8 @@ typedef enum {
 typedef struct {
     const T *a, *b;
     const sc_run *runs;
-    ptrdiff_t count, len; /* of runs; steps of the one run of dots and of vertical ones */
+    ptrdiff_t count, len; /* of runs; steps of the one run of dots and of vertical ones, and of each
+                             run where those of the lanes kernel are even, else 0 */
     ptrdiff_t a_row;      /* rows kernel: elements from one row to the next */
     ptrdiff_t a_step;     /* rows kernel: elements from one step to the next */
     ptrdiff_t a_filter;   /* pairs: from the weights of one filter to those of the other */
