@@ -30,7 +30,7 @@ static int FN(direct_variant)(const sc_problem *p) {
     if (sparse) return BY_PIXELS;
     if (near && !padded && p->stride_w == 1 && FN(spares_transpose)(p, row)) return BY_FILTER_ROWS;
     if (near && FN(is_phased)(p)) return BY_PHASED_ROWS;
-    return sc_is_staged(p) ? BY_STAGED_ROWS : BY_PIXEL_ROWS;
+    return FN(is_staged)(p) ? BY_STAGED_ROWS : BY_PIXEL_ROWS;
 }
 
 static ptrdiff_t FN(direct_filter_size)(const sc_kernel *kernel, const sc_problem *p) {

@@ -125,7 +125,7 @@ static void FN(pack_lines)(const FN(panel_plan) *f, const T *x, const FN(dot_ran
         for (; cut > 0; cut--) piece[pieces++].start += done;
         done += columns;
     }
-    FN(pack_panel)(f->p, x, piece, pieces, VL, spans, panel);
+    FN(pack_panel)(f->p, x, piece, pieces, VL, 0, spans, panel);
     FN(transpose)(panel, VL, f->k, d->count, lines, f->k);
 }
 
@@ -166,6 +166,18 @@ static void FN(panel_place)(const FN(panel_plan) *f, const sc_piece *piece, int 
                                           (f->p->inner > 1 ? j : j * f->y.w);
 }
 
+/* Elements of the image from the first of this tile's columns to that of the next tile's, column
+ * `first`; 0 if there is none */
+static ptrdiff_t FN(next_panel)(const FN(panel_plan) *f, ptrdiff_t image, ptrdiff_t first,
+                                const sc_piece *piece) {
+    const sc_problem *p = f->p;
+    sc_piece next;
+    if (first >= f->columns) return 0;
+    cut_pieces(p, image, f->each, first, 1, &next);
+    return (next.image - piece->image) * p->x_image + (next.m - piece->m) * p->stride_h * p->x_h +
+           (next.j - piece->j) * p->stride_w * p->x_w + next.lane - piece->lane;
+}
+
 static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
     const FN(panel_plan) *f = context;
     const sc_problem *p = f->p;
@@ -197,7 +209,9 @@ static void FN(panel_task)(void *context, ptrdiff_t task, int thread) {
     }
     if (*held != 1 + task / f->loop.rows) {
         if (dots.count > 0) FN(pack_lines)(f, x, &dots, spans, panel, lines);
-        if (vectors > 0) FN(pack_panel)(p, x, piece, pieces, vectors * VL, spans, panel);
+        if (vectors > 0)
+            FN(pack_panel)(p, x, piece, pieces, vectors * VL,
+                           FN(next_panel)(f, at.image, first + columns, piece), spans, panel);
         *held = 1 + task / f->loop.rows;
     }
     y = t.c;

@@ -32,6 +32,13 @@ static int FN(is_padded_often)(const sc_problem *p, ptrdiff_t tiles, ptrdiff_t b
            p->stride_h <= reach_h && p->stride_w <= reach_w;
 }
 
+/* NCHW, direct: are input rows staged channels last? Where there is padding; and where runs of a
+ * window in place are so short that what begins a run takes as long as a tile of few sums. */
+static int FN(is_staged)(const sc_problem *p) {
+    const int padded = p->h_p > p->h_in || p->w_p > p->w_in;
+    return p->layout == SC_NCHW && (padded || (VREGS <= 16 && p->h_f * p->w_f > 1));
+}
+
 /* Pixels whose windows L1 holds at a time, by how far apart they lie: in the matrix, a strip, an
  * image of NHWC (its staged rows are mostly as dense), staged rows; in NCHW side by side */
 static ptrdiff_t FN(pixels_of_tile)(const sc_problem *p, sc_algorithm algorithm) {
@@ -40,7 +47,7 @@ static ptrdiff_t FN(pixels_of_tile)(const sc_problem *p, sc_algorithm algorithm)
     if (algorithm == SC_IM2WIN) return rows_in_l1(pixel * p->stride_w * p->h_f, TILE_ROWS);
     if (p->layout == SC_NHWC)
         return rows_in_l1((ptrdiff_t)sizeof(T) * p->stride_w * p->x_w, TILE_ROWS);
-    return sc_is_staged(p) ? rows_in_l1(pixel * p->stride_w, TILE_ROWS) : TILE_ROWS;
+    return FN(is_staged)(p) ? rows_in_l1(pixel * p->stride_w, TILE_ROWS) : TILE_ROWS;
 }
 
 static FN(pixel_plan)
@@ -74,7 +81,7 @@ static FN(pixel_plan)
         row_segments(f.tiles, others, threads,
                      (size_t)(p->h_f * p->c_in * f.pixels * p->stride_w) * sizeof(T), block);
     if (kernel->algorithm == SC_DIRECT &&
-        (sc_is_staged(p) || FN(is_padded_often)(p, f.tiles, f.loop.block_groups)))
+        (FN(is_staged)(p) || FN(is_padded_often)(p, f.tiles, f.loop.block_groups)))
         f.ring = (p->h_f - 1) * p->dilation_h + 1;
     if (kernel->algorithm == SC_IM2WIN || f.ring) {
         ptrdiff_t held = f.ring ? f.ring : p->h_f,
@@ -114,7 +121,7 @@ static ptrdiff_t FN(pixel_rows_filter_size)(const sc_kernel *kernel, const sc_pr
     return p->groups * p->c_in * p->h_f * p->w_f * vectors * VL;
 }
 
-static int FN(pixel_rows_variant)(const sc_problem *p) { return sc_is_staged(p); }
+static int FN(pixel_rows_variant)(const sc_problem *p) { return FN(is_staged)(p); }
 
 static size_t FN(pixel_rows_workspace)(const sc_kernel *kernel, const sc_problem *p, int threads,
                                        int packed) {
@@ -132,7 +139,7 @@ static void FN(pack_blocks)(const sc_kernel *kernel, const sc_problem *p, const 
                             ptrdiff_t group, ptrdiff_t b, ptrdiff_t last, T *to) {
     for (; b < last; b++) {
         ptrdiff_t first = b * TILE_COLUMNS;
-        FN(pack_filters)(p, filter_order_of(kernel, p, sc_is_staged(p)),
+        FN(pack_filters)(p, filter_order_of(kernel, p, FN(is_staged)(p)),
                          w + (group * p->c_out + first) * p->w_o, FN(block_width)(p, b),
                          sc_min(TILE_COLUMNS, p->c_out - first), to);
         to += p->c_in * p->h_f * p->w_f * TILE_COLUMNS;

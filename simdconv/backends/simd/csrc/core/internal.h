@@ -74,9 +74,6 @@ ptrdiff_t sc_source_row(const sc_problem *, ptrdiff_t m, ptrdiff_t u);
 sc_problem sc_merged(const sc_problem *);
 int sc_is_pointwise(const sc_problem *); /* 1x1, stride 1, unpadded */
 
-/* NCHW, direct: are input rows staged channels last? Where there is padding. */
-int sc_is_staged(const sc_problem *);
-
 /* Tables of runs of the in-place window (problem.c); `room` entries suffice for sc_table_room. */
 typedef struct {
     ptrdiff_t x_c, x_h, x_w; /* strides of what the runs point into */

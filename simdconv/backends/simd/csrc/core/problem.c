@@ -75,11 +75,6 @@ sc_problem sc_merged(const sc_problem *p) {
     return q;
 }
 
-int sc_is_staged(const sc_problem *p) {
-    int padded = p->h_p > p->h_in || p->w_p > p->w_in;
-    return p->layout == SC_NCHW && padded;
-}
-
 ptrdiff_t sc_table_room(const sc_problem *p) {
     return (p->layout == SC_NHWC ? 1 : p->c_in) * p->h_f * p->w_f;
 }

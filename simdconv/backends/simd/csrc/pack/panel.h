@@ -135,23 +135,22 @@ static ptrdiff_t FN(vectors_apart)(const sc_problem *p, const sc_piece *piece,
     return next / p->inner * pixel + next % p->inner - lane;
 }
 
-/* Such a panel, in the order of K; what the next output row reads is asked for */
+/* Such a panel, in the order of K; what lies `ahead`, of the next panel, is asked for */
 SC_INLINE void FN(panel_steps)(const sc_problem *p, const sc_piece *piece, const T *x,
-                               ptrdiff_t apart, const int vectors, const int whole, T *to) {
-    const ptrdiff_t step = p->dilation_w * p->x_w, ahead = p->stride_h * p->x_h;
-    const ptrdiff_t ahead_step = sc_ceil_div(p->stride_w * TILE_COLUMNS, p->w_f);
+                               ptrdiff_t apart, ptrdiff_t ahead, const int vectors, const int whole,
+                               T *to) {
+    const ptrdiff_t step = p->dilation_w * p->x_w;
     const mask low = v_mask(piece->columns), high = v_mask(sc_max(0, piece->columns - VL));
     x += (piece->m * p->stride_h - p->top) * p->x_h;
     for (ptrdiff_t c = 0; c < p->c_in; c++, x += p->x_c)
         for (ptrdiff_t u = 0; u < p->h_f; u++) {
-            const T *from = x + u * p->dilation_h * p->x_h, *next = from + ahead;
+            const T *from = x + u * p->dilation_h * p->x_h;
             for (ptrdiff_t v = 0; v < p->w_f; v++, from += step, to += vectors * VL) {
                 v_store(to, whole ? v_load(from) : v_load_mask(from, low));
                 if (vectors == 2)
                     v_store(to + VL,
                             whole ? v_load(from + apart) : v_load_mask(from + apart, high));
-                __builtin_prefetch(next, 0, 2);
-                next += ahead_step;
+                __builtin_prefetch(from + ahead, 0, 2);
             }
         }
 }
@@ -159,7 +158,7 @@ SC_INLINE void FN(panel_steps)(const sc_problem *p, const sc_piece *piece, const
 /* x: first channel of the group in image 0; pieces as cut above; spans: room for TILE_COLUMNS*w_f.
  * Where channels are planes, some of them at a time: their rows stay in cache for all (u, v). */
 static void FN(pack_panel)(const sc_problem *p, const T *x, const sc_piece *pieces, int count,
-                           ptrdiff_t width, FN(piece_span) *spans, T *panel) {
+                           ptrdiff_t width, ptrdiff_t ahead, FN(piece_span) *spans, T *panel) {
     const ptrdiff_t columns = pieces[count - 1].start + pieces[count - 1].columns;
     const ptrdiff_t window = p->h_f * p->w_f, down = window * width;
     const int nhwc = p->layout == SC_NHWC, padded = p->h_p > p->h_in || p->w_p > p->w_in;
@@ -170,9 +169,9 @@ static void FN(pack_panel)(const sc_problem *p, const T *x, const sc_piece *piec
             spans[i * p->w_f + v] = FN(piece_span_of)(p, &pieces[i], v);
     if (count == 1 && (apart = FN(vectors_apart)(p, pieces, spans)) > 0) {
         const T *from = x + pieces->image * p->x_image + spans->from;
-        if (columns == TILE_COLUMNS) FN(panel_steps)(p, pieces, from, apart, 2, 1, panel);
-        else if (width == TILE_COLUMNS) FN(panel_steps)(p, pieces, from, apart, 2, 0, panel);
-        else FN(panel_steps)(p, pieces, from, apart, 1, 0, panel);
+        if (columns == TILE_COLUMNS) FN(panel_steps)(p, pieces, from, apart, ahead, 2, 1, panel);
+        else if (width == TILE_COLUMNS) FN(panel_steps)(p, pieces, from, apart, ahead, 2, 0, panel);
+        else FN(panel_steps)(p, pieces, from, apart, ahead, 1, 0, panel);
         return;
     }
     if (padded || columns < width)
