@@ -15,7 +15,7 @@ import subprocess
 from collections import defaultdict
 
 VERTICAL = r"(?:by|narrow)_(?:filter|pair|lane|permuted_lane)_8_f32"
-KERNELS = r"(?:rows|unit|beside|full|even|narrow|narrow_lanes|dots)_\d+x2_f32|" + VERTICAL
+KERNELS = r"(?:rows|unit|beside|full|dense|even|narrow|narrow_lanes|dots)_\d+x2_f32|" + VERTICAL
 FMA = r"vfmadd|\bfmla\b"
 # the baseline has no FMA: a product and a sum
 PRODUCT = r"\bmulps\b"

@@ -14,12 +14,15 @@
 #define ASKS_ALWAYS (VREGS > 16)
 #ifndef SC_LANES_MODES
 #define SC_LANES_MODES
-/* EVEN: full or masked vectors side by side, runs of one length whose filters follow one another */
+/* DENSE: full or masked vectors side by side, EVEN: besides, runs of one length whose filters follow
+ * one another; both unrolled */
 enum {
     LANES_FULL,
     LANES_MASKED,
     LANES_NARROW,
     LANES_HALVES,
+    LANES_DENSE,
+    LANES_DENSE_MASKED,
     LANES_EVEN,
     LANES_EVEN_MASKED,
     N_LANES_MODES
@@ -45,7 +48,8 @@ SC_INLINE vec FN(lanes_load)(const T *b, ptrdiff_t half, const int mode, const i
                              mask valid) {
     if (mode == LANES_HALVES) return v_load_halves(b, b + half);
     if (mode == LANES_NARROW && last) return v_load_low_mask(b, valid);
-    if (mode == LANES_MASKED || mode == LANES_EVEN_MASKED) return v_load_mask(b, valid);
+    if (mode == LANES_MASKED || mode == LANES_DENSE_MASKED || mode == LANES_EVEN_MASKED)
+        return v_load_mask(b, valid);
     return v_load(b);
 }
 
@@ -54,7 +58,7 @@ SC_INLINE void FN(lanes_turns)(const FN(tile) *t, FN(lanes_at) *at, ptrdiff_t tu
                                const FN(lanes_steps) *s, const int steps, const int rows,
                                const int vectors, const int mode, const int asks, const mask *valid,
                                vec (*acc)[TILE_VECTORS]) {
-    const int even = mode == LANES_EVEN || mode == LANES_EVEN_MASKED;
+    const int dense = mode >= LANES_DENSE;
     const T *a = at->a, *b[TILE_VECTORS], *ahead = at->ahead, *soon = at->soon;
 #pragma GCC unroll 2
     for (int j = 0; j < vectors; j++) b[j] = at->b[j];
@@ -66,7 +70,7 @@ SC_INLINE void FN(lanes_turns)(const FN(tile) *t, FN(lanes_at) *at, ptrdiff_t tu
             if (steps > 1) READ_AGAIN(); /* one step after the other */
 #pragma GCC unroll 2
             for (int j = 0; j < vectors; j++) {
-                const T *from = even ? b[0] + j * VL : b[j];
+                const T *from = dense ? b[0] + j * VL : b[j];
                 bv[j] = FN(lanes_load)((const T *)((const char *)from + u * s->step), s->half, mode,
                                        j == vectors - 1, valid[j]);
             }
@@ -90,13 +94,13 @@ SC_INLINE void FN(lanes_turns)(const FN(tile) *t, FN(lanes_at) *at, ptrdiff_t tu
             if (!asks) continue;
 #pragma GCC unroll 2
             for (int j = 0; j < vectors; j++)
-                __builtin_prefetch(soon + j * (even ? VL : t->b_vector));
+                __builtin_prefetch(soon + j * (dense ? VL : t->b_vector));
             soon = (const T *)((const char *)soon + s->step);
         }
         a += steps * rows;
 #pragma GCC unroll 2
         for (int j = 0; j < vectors; j++)
-            if (j == 0 || !even) b[j] = (const T *)((const char *)b[j] + steps * s->step);
+            if (j == 0 || !dense) b[j] = (const T *)((const char *)b[j] + steps * s->step);
     }
     at->a = a;
     at->ahead = ahead;
@@ -111,8 +115,9 @@ SC_INLINE void FN(lanes_runs)(const FN(tile) *t, const sc_run *run, const FN(lan
                               int to_ask, const mask *valid, vec (*acc)[TILE_VECTORS]) {
     enum { LATER = 4 }; /* runs from one to that whose vectors are asked for in L1 */
     const int even = mode == LANES_EVEN || mode == LANES_EVEN_MASKED;
+    const int steps = mode >= LANES_DENSE ? 3 : 1;
     const T *to = t->c;
-    const ptrdiff_t threes = t->len / 3, rest = t->len % 3;
+    const ptrdiff_t turns = t->len / 3, rest = t->len % 3;
     FN(lanes_at) at;
     at.a = t->a;
     for (; run < s->end; run++) {
@@ -127,12 +132,16 @@ SC_INLINE void FN(lanes_runs)(const FN(tile) *t, const sc_run *run, const FN(lan
         at.ahead = at.b[0] + t->ahead;
         at.soon = asks ? t->b + (s->end - run > LATER ? run + LATER : t->runs)->x : NULL;
         if (even) {
-            FN(lanes_turns)(t, &at, threes, s, 3, rows, vectors, mode, asks, valid, acc);
+            FN(lanes_turns)(t, &at, turns, s, 3, rows, vectors, mode, asks, valid, acc);
             FN(lanes_turns)(t, &at, rest, s, 1, rows, vectors, mode, asks, valid, acc);
-        } else {
-            at.a = t->a + run->k * rows;
-            FN(lanes_turns)(t, &at, run->len, s, 1, rows, vectors, mode, asks, valid, acc);
+            continue;
         }
+        const ptrdiff_t left = (ptrdiff_t)((uint32_t)run->len / (uint32_t)steps);
+        at.a = t->a + run->k * rows;
+        FN(lanes_turns)(t, &at, left, s, steps, rows, vectors, mode, asks, valid, acc);
+        if (steps > 1)
+            FN(lanes_turns)(t, &at, run->len - left * steps, s, 1, rows, vectors, mode, asks, valid,
+                            acc);
     }
 }
 
@@ -155,7 +164,8 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
     for (int j = 0; j < vectors; j++) valid[j] = v_mask(t->columns[j]);
     FN(tile_start)(t, rows, vectors, acc);
     const int many = ASKS_ALWAYS && mode != LANES_NARROW && rows * vectors > FEW_LINES;
-    const int whole = mode == LANES_FULL || mode == LANES_HALVES || mode == LANES_EVEN;
+    const int whole = mode == LANES_FULL || mode == LANES_HALVES || mode == LANES_DENSE ||
+                      mode == LANES_EVEN;
     int to_ask = 0;
     if (FN(asks_for_result)(t)) {
         if (many && t->count >= 2 * rows) to_ask = rows;
@@ -197,26 +207,23 @@ FOR_TILE_ROWS(LANES_KERNEL)
 #define LANES_NARROW_ENTRY(rows) {NULL, NULL}
 #endif
 #if LANES_UNROLLED
+#define LANES_KERNEL_OF(name, rows, mode)                                                          \
+    static void FN(name##_##rows##x1)(const FN(tile) *t) { FN(lanes_kernel)(t, rows, 1, mode); }   \
+    static void FN(name##_##rows##x2)(const FN(tile) *t) { FN(lanes_kernel)(t, rows, 2, mode); }
 #define LANES_KERNEL(rows)                                                                         \
-    static void FN(even_##rows##x1)(const FN(tile) *t) {                                           \
-        FN(lanes_kernel)(t, rows, 1, LANES_EVEN);                                                  \
-    }                                                                                              \
-    static void FN(even_##rows##x2)(const FN(tile) *t) {                                           \
-        FN(lanes_kernel)(t, rows, 2, LANES_EVEN);                                                  \
-    }                                                                                              \
-    static void FN(even_masked_##rows##x1)(const FN(tile) *t) {                                    \
-        FN(lanes_kernel)(t, rows, 1, LANES_EVEN_MASKED);                                           \
-    }                                                                                              \
-    static void FN(even_masked_##rows##x2)(const FN(tile) *t) {                                    \
-        FN(lanes_kernel)(t, rows, 2, LANES_EVEN_MASKED);                                           \
-    }
+    LANES_KERNEL_OF(dense, rows, LANES_DENSE)                                                      \
+    LANES_KERNEL_OF(dense_masked, rows, LANES_DENSE_MASKED)                                        \
+    LANES_KERNEL_OF(even, rows, LANES_EVEN)                                                        \
+    LANES_KERNEL_OF(even_masked, rows, LANES_EVEN_MASKED)
 FOR_TILE_ROWS(LANES_KERNEL)
 #undef LANES_KERNEL
-#define LANES_EVEN_ENTRY(rows)                                                                     \
-    {FN(even_##rows##x1), FN(even_##rows##x2)},                                                    \
+#define LANES_UNROLLED_ENTRY(rows)                                                                 \
+    {FN(dense_##rows##x1), FN(dense_##rows##x2)},                                                  \
+        {FN(dense_masked_##rows##x1), FN(dense_masked_##rows##x2)},                                \
+        {FN(even_##rows##x1), FN(even_##rows##x2)},                                                \
         {FN(even_masked_##rows##x1), FN(even_masked_##rows##x2)}
 #else
-#define LANES_EVEN_ENTRY(rows) {NULL, NULL}, {NULL, NULL}
+#define LANES_UNROLLED_ENTRY(rows) {NULL, NULL}, {NULL, NULL}, {NULL, NULL}, {NULL, NULL}
 #endif
 #if VHALVES
 #define LANES_KERNEL(rows)                                                                         \
@@ -238,19 +245,22 @@ FOR_TILE_ROWS(LANES_KERNEL)
      {FN(masked_##rows##x1), FN(masked_##rows##x2)},                                               \
      LANES_NARROW_ENTRY(rows),                                                                     \
      LANES_HALVES_ENTRY(rows),                                                                     \
-     LANES_EVEN_ENTRY(rows)},
+     LANES_UNROLLED_ENTRY(rows)},
 static void (*const FN(lanes_kernels)[TILE_ROWS][N_LANES_MODES][TILE_VECTORS])(const FN(tile) *) = {
     FOR_TILE_ROWS(LANES_ENTRY)};
 #undef LANES_ENTRY
 #undef LANES_NARROW_ENTRY
 #undef LANES_HALVES_ENTRY
-#undef LANES_EVEN_ENTRY
+#undef LANES_UNROLLED_ENTRY
 
 /* how a tile is read of which the last vector may be partly filled */
 static int FN(lanes_mode)(const FN(tile) *t, int vectors) {
     const ptrdiff_t last = t->columns[vectors - 1];
-    const int even = LANES_UNROLLED && t->len > 0 && t->b_vector == VL;
-    if (last == VL) return even ? LANES_EVEN : LANES_FULL;
-    if (even) return LANES_EVEN_MASKED;
+    if (LANES_UNROLLED && t->b_vector == VL) {
+        const int even = t->len > 0;
+        if (last == VL) return even ? LANES_EVEN : LANES_DENSE;
+        return even ? LANES_EVEN_MASKED : LANES_DENSE_MASKED;
+    }
+    if (last == VL) return LANES_FULL;
     return VNARROW && 2 * last <= VL ? LANES_NARROW : LANES_MASKED;
 }
