@@ -37,6 +37,7 @@ typedef struct {
     ptrdiff_t step; /* bytes */
     ptrdiff_t half, ahead_step;
     int far; /* what steps ask for is a line or more apart */
+    ptrdiff_t soon_step; /* bytes, dense: three steps side by side ask for the lines of a tile */
 } FN(lanes_steps);
 
 /* What a run is at */
@@ -92,11 +93,15 @@ SC_INLINE void FN(lanes_turns)(const FN(tile) *t, FN(lanes_at) *at, ptrdiff_t tu
                 ahead += steps * s->ahead_step;
             }
             if (!asks) continue;
+            if (dense) {
+                __builtin_prefetch((const char *)soon + u * s->soon_step);
+            } else {
 #pragma GCC unroll 2
-            for (int j = 0; j < vectors; j++)
-                __builtin_prefetch(soon + j * (dense ? VL : t->b_vector));
-            soon = (const T *)((const char *)soon + s->step);
+                for (int j = 0; j < vectors; j++) __builtin_prefetch(soon + j * t->b_vector);
+                soon = (const T *)((const char *)soon + s->step);
+            }
         }
+        if (asks && dense) soon = (const T *)((const char *)soon + steps * s->step);
         a += steps * rows;
 #pragma GCC unroll 2
         for (int j = 0; j < vectors; j++)
@@ -158,7 +163,8 @@ SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vec
                                 const int mode) {
     const sc_run *run = t->runs;
     const FN(lanes_steps) s = {run + t->count, t->b_step * (ptrdiff_t)sizeof(T), t->b_half,
-                               t->ahead_step, t->ahead_step > LINE_LEN / 2};
+                               t->ahead_step, t->ahead_step > LINE_LEN / 2,
+                               sc_max(t->b_step, VL) * (ptrdiff_t)sizeof(T)};
     vec acc[TILE_ROWS][TILE_VECTORS];
     mask valid[TILE_VECTORS];
     for (int j = 0; j < vectors; j++) valid[j] = v_mask(t->columns[j]);
