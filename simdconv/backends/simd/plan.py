@@ -43,6 +43,7 @@ NARROW = ("baseline", "avx2")
 SUMS = 12  # of such a tile
 FAR = 0.75  # rate where vectors are read as they lie, and a tile's window outgrows half of L1
 RUN = 5.0  # FMAs that pass between two runs of a window
+IMAGES = 0.8  # rate of windows of several taps where vectors are images, read as they lie
 # FMAs of a register that pass while one element is copied: measured, one thread, AVX-512
 COPY: dict[object, float] = {
     "filter": 0.5,  # as if for two images: the number of images may not matter
@@ -155,7 +156,10 @@ def _fullness(spec: Conv2dSpec, algorithm: str, form: str, isa: str, inner: int)
         return full
     if not form.endswith("filters"):
         tile_bytes = 2 * LANES[isa] * spec.k
-        return full * (FAR if 2 * tile_bytes > _core.cpu_info()["l1_bytes"] else 1.0)
+        if 2 * tile_bytes > _core.cpu_info()["l1_bytes"]:
+            return full * FAR
+        taps = algorithm != "im2col" and spec.h_f * spec.w_f > 1
+        return full * (IMAGES if inner > 1 and taps and isa == "avx2" else 1.0)
     if (form, algorithm, spec.layout) == ("filters", "direct", "NCHW"):  # runs of w_f steps
         return full * SUMS * spec.w_f / (SUMS * spec.w_f + RUN)
     return full

@@ -49,7 +49,7 @@ static void FN(filter_tile)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
         t->bias = f->o->bias ? (const T *)f->o->bias + at->group * c_out + first : NULL;
         if (s->lines) FN(place_tile)(s->lines, first - origin, next - first, t->c, t);
         FN(lanes_kernels)[next - first - 1][mode][vectors - 1](t);
-        if (VREGS <= 16) t->ahead = t->ahead_step = 0;
+        if (VUNROLLS) t->ahead = t->ahead_step = 0;
     }
     t->ahead = ahead;
     t->ahead_step = ahead_step;

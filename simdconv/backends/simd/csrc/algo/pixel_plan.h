@@ -36,7 +36,7 @@ static int FN(is_padded_often)(const sc_problem *p, ptrdiff_t tiles, ptrdiff_t b
  * window in place are so short that what begins a run takes as long as a tile of few sums. */
 static int FN(is_staged)(const sc_problem *p) {
     const int padded = p->h_p > p->h_in || p->w_p > p->w_in;
-    return p->layout == SC_NCHW && (padded || (VREGS <= 16 && p->h_f * p->w_f > 1));
+    return p->layout == SC_NCHW && (padded || (VUNROLLS && p->h_f * p->w_f > 1));
 }
 
 /* Pixels whose windows L1 holds at a time, by how far apart they lie: in the matrix, a strip, an

@@ -15,6 +15,8 @@
  *   v_even(a, b)           the even lanes of a, then those of b
  *   v_load_low(p), v_load_low_mask(p, m), v_bcast_low(p), v_fma_low(a, b, c)    the first VL / 2
  *                          lanes, the others are anything (where VNARROW is 1)
+ *   v_fma_into(a, b, c)    v_fma(a, b, c), in the register of c (where VUNROLLS is 1: kernels take
+ *                          several steps in one turn of their loop)
  *   v_fma(a, b, c) = a*b + c;  v_add;  v_clip(x, lo, hi), v_leaky(x, slope): NaN passes through
  * Written without suffix below, once SC_SUFFIX says which type this inclusion is for. */
 #undef T

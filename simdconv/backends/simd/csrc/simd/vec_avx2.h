@@ -8,6 +8,7 @@
 #define VLANES_f64 4
 #define VHALVES_f32 0
 #define VHALVES_f64 0
+#define VUNROLLS 1
 #define VNARROW 0
 #define VSTREAMS 1
 #define VPERMUTES 1

@@ -7,6 +7,7 @@
 #define VLANES_f64 8
 #define VHALVES_f32 1
 #define VHALVES_f64 0
+#define VUNROLLS 0
 #define VNARROW 1
 #define VSTREAMS 1
 #define VPERMUTES 1

@@ -11,6 +11,7 @@
 #define VLANES_f64 2
 #define VHALVES_f32 0
 #define VHALVES_f64 0
+#define VUNROLLS 0
 #define VNARROW 0
 #define VSTREAMS 0
 #define VPERMUTES 0

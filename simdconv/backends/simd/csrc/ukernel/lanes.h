@@ -27,8 +27,6 @@ enum {
     LANES_EVEN_MASKED,
     N_LANES_MODES
 };
-/* Where a step has few FMAs, what the loop itself takes counts */
-#define LANES_UNROLLED (VREGS <= 16)
 #endif
 
 /* What stays in scalar registers over the runs */
@@ -212,7 +210,7 @@ FOR_TILE_ROWS(LANES_KERNEL)
 #else
 #define LANES_NARROW_ENTRY(rows) {NULL, NULL}
 #endif
-#if LANES_UNROLLED
+#if VUNROLLS
 #define LANES_KERNEL_OF(name, rows, mode)                                                          \
     static void FN(name##_##rows##x1)(const FN(tile) *t) { FN(lanes_kernel)(t, rows, 1, mode); }   \
     static void FN(name##_##rows##x2)(const FN(tile) *t) { FN(lanes_kernel)(t, rows, 2, mode); }
@@ -262,7 +260,7 @@ static void (*const FN(lanes_kernels)[TILE_ROWS][N_LANES_MODES][TILE_VECTORS])(c
 /* how a tile is read of which the last vector may be partly filled */
 static int FN(lanes_mode)(const FN(tile) *t, int vectors) {
     const ptrdiff_t last = t->columns[vectors - 1];
-    if (LANES_UNROLLED && t->b_vector == VL) {
+    if (VUNROLLS && t->b_vector == VL) {
         const int even = t->len > 0;
         if (last == VL) return even ? LANES_EVEN : LANES_DENSE;
         return even ? LANES_EVEN_MASKED : LANES_DENSE_MASKED;

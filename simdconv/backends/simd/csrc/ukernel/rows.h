@@ -40,8 +40,6 @@
 /* any distance from step to step; dots; the last vector half a register; unrolled, steps side by
  * side, with what is asked for at another pace, or at theirs */
 enum { ROWS_ANY, ROWS_DOTS, ROWS_NARROW, ROWS_UNIT, ROWS_BESIDE, N_ROWS_MODES };
-/* Where a step has few FMAs, what the loop itself takes counts */
-#define ROWS_UNROLLED (VREGS <= 16)
 #endif
 
 SC_INLINE void FN(rows_finish)(const FN(tile) *t, int rows, int vectors, vec (*acc)[TILE_VECTORS]) {
@@ -290,7 +288,7 @@ FOR_TILE_ROWS(ROWS_KERNEL)
 #else
 #define ROWS_NARROW_ENTRY(rows) {NULL, NULL}
 #endif
-#if ROWS_UNROLLED
+#if VUNROLLS
 #define ROWS_KERNEL(rows)                                                                          \
     static void FN(unit_##rows##x1)(const FN(tile) *t) { FN(rows_kernel)(t, rows, 1, ROWS_UNIT); } \
     static void FN(unit_##rows##x2)(const FN(tile) *t) { FN(rows_kernel)(t, rows, 2, ROWS_UNIT); } \
@@ -324,6 +322,6 @@ static void FN(run_rows)(const FN(tile) *t, ptrdiff_t rows) {
     const int last = t->columns[1] > 0;
     int mode = ROWS_ANY;
     if (VNARROW && 2 * t->columns[last] <= VL) mode = ROWS_NARROW;
-    else if (ROWS_UNROLLED && t->a_step == 1) mode = t->ahead_step == 1 ? ROWS_BESIDE : ROWS_UNIT;
+    else if (VUNROLLS && t->a_step == 1) mode = t->ahead_step == 1 ? ROWS_BESIDE : ROWS_UNIT;
     FN(rows_kernels)[rows - 1][mode][last](t);
 }
