@@ -35,7 +35,6 @@ static void FN(filter_tile)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
     ptrdiff_t b = at->block_group * f->per_group, last = sc_min(f->blocks, b + f->per_group);
     ptrdiff_t c_out = f->p->c_out, origin = sc_part(c_out, f->blocks, b), first = origin, next;
     const ptrdiff_t columns = (vectors - 1) * t->c_vector + t->columns[vectors - 1];
-    const ptrdiff_t ahead = t->ahead, ahead_step = t->ahead_step;
     T *y = s->y + column - s->j0 * f->p->inner;
     if (s->lines) {
         FN(next_tile)(s->lines, columns, vectors == 1 || t->c_vector == VL);
@@ -49,10 +48,7 @@ static void FN(filter_tile)(const FN(filter_plan) *f, const FN(span) *s, FN(tile
         t->bias = f->o->bias ? (const T *)f->o->bias + at->group * c_out + first : NULL;
         if (s->lines) FN(place_tile)(s->lines, first - origin, next - first, t->c, t);
         FN(lanes_kernels)[next - first - 1][mode][vectors - 1](t);
-        if (VUNROLLS) t->ahead = t->ahead_step = 0;
     }
-    t->ahead = ahead;
-    t->ahead_step = ahead_step;
     if (s->lines) FN(tile_done)(s->lines, columns);
 }
 

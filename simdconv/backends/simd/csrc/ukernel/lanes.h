@@ -34,7 +34,7 @@ typedef struct {
     const sc_run *end;
     ptrdiff_t step; /* bytes */
     ptrdiff_t half, ahead_step;
-    int far; /* what steps ask for is a line or more apart */
+    int far;             /* what steps ask for is a line or more apart */
     ptrdiff_t soon_step; /* bytes, dense: three steps side by side ask for the lines of a tile */
 } FN(lanes_steps);
 
@@ -160,16 +160,19 @@ SC_INLINE void FN(lanes_finish)(const FN(tile) *t, int rows, int vectors, int wh
 SC_INLINE void FN(lanes_kernel)(const FN(tile) *t, const int rows, const int vectors,
                                 const int mode) {
     const sc_run *run = t->runs;
-    const FN(lanes_steps) s = {run + t->count, t->b_step * (ptrdiff_t)sizeof(T), t->b_half,
-                               t->ahead_step, t->ahead_step > LINE_LEN / 2,
+    const FN(lanes_steps) s = {run + t->count,
+                               t->b_step * (ptrdiff_t)sizeof(T),
+                               t->b_half,
+                               t->ahead_step,
+                               t->ahead_step > LINE_LEN / 2,
                                sc_max(t->b_step, VL) * (ptrdiff_t)sizeof(T)};
     vec acc[TILE_ROWS][TILE_VECTORS];
     mask valid[TILE_VECTORS];
     for (int j = 0; j < vectors; j++) valid[j] = v_mask(t->columns[j]);
     FN(tile_start)(t, rows, vectors, acc);
     const int many = ASKS_ALWAYS && mode != LANES_NARROW && rows * vectors > FEW_LINES;
-    const int whole = mode == LANES_FULL || mode == LANES_HALVES || mode == LANES_DENSE ||
-                      mode == LANES_EVEN;
+    const int whole =
+        mode == LANES_FULL || mode == LANES_HALVES || mode == LANES_DENSE || mode == LANES_EVEN;
     int to_ask = 0;
     if (FN(asks_for_result)(t)) {
         if (many && t->count >= 2 * rows) to_ask = rows;
@@ -224,10 +227,12 @@ FOR_TILE_ROWS(LANES_KERNEL)
 #define LANES_UNROLLED_ENTRY(rows)                                                                 \
     {FN(dense_##rows##x1), FN(dense_##rows##x2)},                                                  \
         {FN(dense_masked_##rows##x1), FN(dense_masked_##rows##x2)},                                \
-        {FN(even_##rows##x1), FN(even_##rows##x2)},                                                \
-        {FN(even_masked_##rows##x1), FN(even_masked_##rows##x2)}
+        {FN(even_##rows##x1), FN(even_##rows##x2)}, {                                              \
+        FN(even_masked_##rows##x1), FN(even_masked_##rows##x2)                                     \
+    }
 #else
-#define LANES_UNROLLED_ENTRY(rows) {NULL, NULL}, {NULL, NULL}, {NULL, NULL}, {NULL, NULL}
+#define LANES_UNROLLED_ENTRY(rows)                                                                 \
+    {NULL, NULL}, {NULL, NULL}, {NULL, NULL}, { NULL, NULL }
 #endif
 #if VHALVES
 #define LANES_KERNEL(rows)                                                                         \

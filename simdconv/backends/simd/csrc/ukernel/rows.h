@@ -59,8 +59,7 @@ SC_INLINE void FN(rows_run)(const FN(tile) *t, const sc_run *run, const int vect
                             FN(rows_steps) *s) {
     s->b = t->b + run->k * (vectors * VL);
 #pragma GCC unroll 16
-    for (int i = 0; i < ROWS_POINTERS; i++)
-        s->p[i] = t->a + run->x + i * ROWS_A_POINTER * t->a_row;
+    for (int i = 0; i < ROWS_POINTERS; i++) s->p[i] = t->a + run->x + i * ROWS_A_POINTER * t->a_row;
     s->ask = t->a + run->x + t->ahead;
 }
 
@@ -109,9 +108,9 @@ SC_INLINE void FN(rows_sums)(FN(rows_steps) *s, ptrdiff_t k, ptrdiff_t ask_step,
 
 /* As many of `k` steps as fill turns of `steps` each, elements side by side; returns those left.
  * `beside`: what is asked for lies as far from what is read in each step. */
-SC_INLINE size_t FN(rows_turns)(const FN(tile) *t, FN(rows_steps) *s, size_t k,
-                                   const int steps, const int beside, const int rows,
-                                   const int vectors, vec (*acc)[TILE_VECTORS]) {
+SC_INLINE size_t FN(rows_turns)(const FN(tile) *t, FN(rows_steps) *s, size_t k, const int steps,
+                                const int beside, const int rows, const int vectors,
+                                vec (*acc)[TILE_VECTORS]) {
     const int skew = steps / 2; /* so that distances from b fit in a byte */
     const ptrdiff_t ahead = t->ahead, ask_step = t->ahead_step;
     ptrdiff_t row = s->row, far = s->far;
@@ -153,9 +152,8 @@ SC_INLINE size_t FN(rows_turns)(const FN(tile) *t, FN(rows_steps) *s, size_t k,
 }
 
 /* `k` steps, elements side by side, without a loop for the last ones */
-SC_INLINE void FN(rows_unrolled)(const FN(tile) *t, FN(rows_steps) *s, size_t k,
-                                 const int beside, const int rows, const int vectors,
-                                 vec (*acc)[TILE_VECTORS]) {
+SC_INLINE void FN(rows_unrolled)(const FN(tile) *t, FN(rows_steps) *s, size_t k, const int beside,
+                                 const int rows, const int vectors, vec (*acc)[TILE_VECTORS]) {
     k = FN(rows_turns)(t, s, k, 4, beside, rows, vectors, acc);
     k = FN(rows_turns)(t, s, k, 2, beside, rows, vectors, acc);
     FN(rows_turns)(t, s, k, 1, beside, rows, vectors, acc);
@@ -301,9 +299,10 @@ FOR_TILE_ROWS(ROWS_KERNEL)
 FOR_TILE_ROWS(ROWS_KERNEL)
 #undef ROWS_KERNEL
 #define ROWS_UNIT_ENTRY(rows)                                                                      \
-    {FN(unit_##rows##x1), FN(unit_##rows##x2)}, {FN(beside_##rows##x1), FN(beside_##rows##x2)}
+    {FN(unit_##rows##x1), FN(unit_##rows##x2)}, { FN(beside_##rows##x1), FN(beside_##rows##x2) }
 #else
-#define ROWS_UNIT_ENTRY(rows) {NULL, NULL}, {NULL, NULL}
+#define ROWS_UNIT_ENTRY(rows)                                                                      \
+    {NULL, NULL}, { NULL, NULL }
 #endif
 
 #define ROWS_ENTRY(rows)                                                                           \
