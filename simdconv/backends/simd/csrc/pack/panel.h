@@ -155,7 +155,8 @@ SC_INLINE void FN(panel_steps)(const sc_problem *p, const sc_piece *piece, const
         }
 }
 
-/* x: first channel of the group in image 0; pieces as cut above; spans: room for TILE_COLUMNS*w_f.
+/* x: first channel of the group in image 0; pieces as cut above; spans: room for TILE_COLUMNS*w_f;
+ * ahead: elements of the image from this panel's first column to that of the next one, or 0.
  * Where channels are planes, some of them at a time: their rows stay in cache for all (u, v). */
 static void FN(pack_panel)(const sc_problem *p, const T *x, const sc_piece *pieces, int count,
                            ptrdiff_t width, ptrdiff_t ahead, FN(piece_span) *spans, T *panel) {

@@ -7,10 +7,11 @@
  * lie (vectors: a packed panel of pixels). Per step: `vectors` loads, `rows` broadcasts,
  * rows*vectors FMAs, one prefetch: of what the next output row or tile will read and this one did
  * not, or, with nothing to ask for, of what is read; in the first steps one of the result besides,
- * where it has many lines. x86 reaches five rows from one pointer (distances 0, 1,
- * 2, 4 scaled, 3 in a second index), so three pointers and two indices serve 14 rows; AArch64 has a
- * pointer a row. Reads those elements of a and packed vectors of b, nothing past them. No alignment
- * is assumed. */
+ * where it has many lines. UNIT and BESIDE: four steps a turn, one or two prefetches. x86 reaches
+ * five rows from one pointer (distances 0, 1, 2, 4 scaled, 3 in a second index), so three pointers
+ * and two indices serve 14 rows; six take two pointers, three rows each, so that a distance fits
+ * beside the index. AArch64 has a pointer a row. Reads those elements of a and packed vectors of b,
+ * nothing past them. No alignment is assumed. */
 
 #if SC_X86
 #define ROWS_A_POINTER (VREGS > 16 ? 5 : 3)
@@ -37,8 +38,8 @@
 
 #ifndef SC_ROWS_MODES
 #define SC_ROWS_MODES
-/* any distance from step to step; dots; the last vector half a register; unrolled, steps side by
- * side, with what is asked for at another pace, or at theirs */
+/* ANY distance from step to step; DOTS; NARROW: the last vector half a register; unrolled, steps
+ * side by side: UNIT, what is asked for moves at a pace of its own; BESIDE, at theirs */
 enum { ROWS_ANY, ROWS_DOTS, ROWS_NARROW, ROWS_UNIT, ROWS_BESIDE, N_ROWS_MODES };
 #endif
 
