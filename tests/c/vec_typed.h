@@ -91,12 +91,15 @@ static void FN(test_arithmetic)(void) {
         expected[i] = a[i] * b[i] + c[i]; /* whole numbers: exact, fused or not */
     }
     FN(same)(v_fma(v_load(a), v_load(b), v_load(c)), expected, "v_fma", 0);
+    FN(same)(v_fma_into(v_load(a), v_load(b), v_load(c)), expected, "v_fma_into", 0);
     for (int i = 0; i < VL; i++) expected[i] = a[i] + b[i];
     FN(same)(v_add(v_load(a), v_load(b)), expected, "v_add", 0);
     /* (1 + u)(1 - u) - 1 is -u*u in one rounding, 0 in two */
     for (int i = 0; i < VL; i++) expected[i] = VEC_IS_FUSED ? -step * step : (T)0;
     FN(same)(v_fma(v_set1(1 + step), v_set1(1 - step), v_set1((T)-1)), expected, "v_fma rounding",
              0);
+    FN(same)(v_fma_into(v_set1(1 + step), v_set1(1 - step), v_set1((T)-1)), expected,
+             "v_fma_into rounding", 0);
     for (int lane = 0; lane < VL; lane++) { /* a NaN or Inf stays in its lane */
         memcpy(expected, a, sizeof expected);
         memcpy(c, a, sizeof c);
