@@ -62,7 +62,8 @@ SC_INLINE void FN(lanes_turns)(const FN(tile) *t, FN(lanes_at) *at, ptrdiff_t tu
 #pragma GCC unroll 2
     for (int j = 0; j < vectors; j++) b[j] = at->b[j];
     for (; turns > 0; turns--) {
-        __asm__("" : "+r"(a), "+r"(b[0]), "+r"(ahead)); /* not where they end up, before the loop */
+        /* or where they end up would be computed before the loop, and kept on the stack */
+        if (VUNROLLS) __asm__("" : "+r"(a), "+r"(b[0]), "+r"(ahead));
 #pragma GCC unroll 4
         for (int u = 0; u < steps; u++) {
             vec bv[TILE_VECTORS];
@@ -139,7 +140,8 @@ SC_INLINE void FN(lanes_runs)(const FN(tile) *t, const sc_run *run, const FN(lan
             FN(lanes_turns)(t, &at, rest, s, 1, rows, vectors, mode, asks, valid, acc);
             continue;
         }
-        const ptrdiff_t left = (ptrdiff_t)((uint32_t)run->len / (uint32_t)steps);
+        const ptrdiff_t left =
+            steps > 1 ? (ptrdiff_t)((uint32_t)run->len / (uint32_t)steps) : run->len;
         at.a = t->a + run->k * rows;
         FN(lanes_turns)(t, &at, left, s, steps, rows, vectors, mode, asks, valid, acc);
         if (steps > 1)
